@@ -15,6 +15,7 @@
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnLost {
     /// The body is dropped at its next await.
     #[default]
@@ -41,6 +42,7 @@ pub enum OnLost {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnRevoked {
     /// An async body is dropped at its next await, and a body that has not begun does not begin. A
     /// plain body that has begun finishes; it can check

@@ -114,11 +114,12 @@ impl ErrorKind {
 /// let lost = LockError::new(ErrorKind::Lost, "its lease ran out").with_body(Body::Dropped);
 /// let try_again = match lost.body() {
 ///     None | Some(Body::NotStarted) => true,
-///     Some(Body::Dropped | Body::Finished) => false, // It may have taken effect.
+///     Some(_) => false, // It may have taken effect.
 /// };
 /// assert!(!try_again);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Body {
     /// The body did not begin.
     NotStarted,

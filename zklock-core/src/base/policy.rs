@@ -109,6 +109,7 @@ impl Handoffs {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum StopAt {
     /// When the session is suspect. The guard stays lost if the connection comes back. In Curator
     /// this is the standard policy for connection states.

@@ -176,6 +176,9 @@ impl RequestError {
 
 /// The kind of a node to create.
 ///
+/// A coordinator has to know every kind: a lock whose node were created as one that stays would
+/// never be free again. So a new kind is a breaking change, and the compiler names what misses it.
+///
 /// ```
 /// use zklock::driver::{LockDriver, NodeKind};
 /// use zklock::layout::{Kazoo, OneNode};
@@ -251,6 +254,9 @@ pub struct Created {
 }
 
 /// One operation of an atomic `multi`.
+///
+/// A coordinator has to know every operation: a write whose check were passed over would not be
+/// fenced. So a new operation is a breaking change, and the compiler names what misses it.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -333,6 +339,7 @@ pub enum Operation {
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchEvent {
     /// The node was deleted.
     Deleted,
@@ -359,6 +366,7 @@ pub enum WatchEvent {
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Link {
     /// Connected.
     Up,

@@ -52,6 +52,7 @@ pub struct NewNode {
 /// assert_eq!(OneNode.proof(), Proof::Owner);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Proof {
     /// By its name, which begins with the unique prefix.
     Name,

@@ -11,6 +11,7 @@
 /// assert_eq!(predecessor, "4");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// The lock is held: no contender is in the way.
     Held,
