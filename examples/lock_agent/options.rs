@@ -147,7 +147,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("not-reentrant") => defaults = defaults.reentrant(false),
             Long("handoffs") => {
                 let most = parser.value()?.parse()?;
-                defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });
+                defaults = defaults.handoffs(Handoffs::new().most(most).within(Duration::MAX));
             }
             Long("revocable") => defaults = defaults.revocable(true),
             Long("stop-at-suspect") => defaults = defaults.stop_at(StopAt::Suspect),

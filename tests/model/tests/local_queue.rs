@@ -366,7 +366,7 @@ impl World {
 
 fn bound(most: u32) -> QueuePolicy {
     QueuePolicy {
-        handoffs: Handoffs { most, within: Duration::from_secs(1) },
+        handoffs: Handoffs::new().most(most).within(Duration::from_secs(1)),
         ..QueuePolicy::default()
     }
 }

@@ -134,7 +134,7 @@ impl World {
         let mode = [Mode::Mutex, Mode::Read, Mode::Read, Mode::Write][dice.throw(4)];
         let (once, linger) = (dice.throw(3) == 0, [Duration::ZERO, Duration::MAX][dice.throw(2)]);
         let most = u32::try_from(dice.throw(3)).unwrap();
-        let handoffs = Handoffs { most, within: Duration::from_secs(1) };
+        let handoffs = Handoffs::new().most(most).within(Duration::from_secs(1));
         let queue_policy = QueuePolicy { handoffs, linger, ..QueuePolicy::default() };
         let waiting = Waiter {
             who: Caller::thread(),

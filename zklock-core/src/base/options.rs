@@ -153,7 +153,7 @@ impl LockOptions {
     /// ```
     /// use zklock::{Handoffs, LockOptions};
     ///
-    /// let bound = Handoffs { most: 100, ..Handoffs::default() };
+    /// let bound = Handoffs::new().most(100);
     /// assert_eq!(LockOptions::new().handoffs(bound).handoffs, Some(bound));
     /// ```
     pub const fn handoffs(mut self, bound: Handoffs) -> Self {

@@ -14,12 +14,14 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use zklock::RetryPolicy;
 ///
-/// let patient = RetryPolicy { attempts: 100, ..RetryPolicy::default() };
+/// let patient = RetryPolicy::new().attempts(100);
 /// assert_eq!(patient.pause(0), Duration::ZERO);
 /// assert!(patient.pause(3) > patient.pause(2));
 /// assert_eq!(patient.pause(101), patient.longest);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct RetryPolicy {
     /// The number of new attempts; 0 for none.
     pub attempts: u32,
@@ -32,7 +34,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     /// 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
     fn default() -> Self {
-        RetryPolicy { attempts: 20, first: times::VANISHED.0, longest: times::VANISHED.1 }
+        RetryPolicy::new()
     }
 }
 
@@ -40,6 +42,58 @@ impl RetryPolicy {
     /// No new attempt.
     pub const NEVER: RetryPolicy =
         RetryPolicy { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
+
+    /// Returns the default policy: 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
+    ///
+    /// ```
+    /// use zklock::RetryPolicy;
+    ///
+    /// assert_eq!(RetryPolicy::new().attempts, 20);
+    /// ```
+    pub const fn new() -> Self {
+        RetryPolicy { attempts: 20, first: times::VANISHED.0, longest: times::VANISHED.1 }
+    }
+
+    /// Sets the number of new attempts; 0 for none.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, RetryPolicy};
+    ///
+    /// let patient = LockOptions::new().vanished(RetryPolicy::new().attempts(100));
+    /// assert_eq!(patient.vanished.map(|policy| policy.attempts), Some(100));
+    /// ```
+    pub const fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the pause before the second new attempt; the first is immediate.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::RetryPolicy;
+    ///
+    /// let slow = RetryPolicy::new().first(Duration::from_millis(100));
+    /// assert_eq!(slow.pause(1), Duration::from_millis(100));
+    /// ```
+    pub const fn first(mut self, first: Duration) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// Sets the longest pause.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::RetryPolicy;
+    ///
+    /// let quick = RetryPolicy::new().longest(Duration::from_millis(20));
+    /// assert_eq!(quick.pause(19), Duration::from_millis(20));
+    /// ```
+    pub const fn longest(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
 
     /// Returns the pause before a new attempt, counted from 0.
     ///
@@ -68,6 +122,8 @@ impl RetryPolicy {
 /// assert!(shared.most > never.most);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct Handoffs {
     /// The number of handoffs.
     pub most: u32,
@@ -78,13 +134,51 @@ pub struct Handoffs {
 impl Default for Handoffs {
     /// 10,000 handoffs within 10 ms.
     fn default() -> Self {
-        Handoffs { most: 10_000, within: times::HANDOFFS }
+        Handoffs::new()
     }
 }
 
 impl Handoffs {
     /// No handoffs: before every grant, the process checks whether another one waits.
     pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
+
+    /// Returns the default limit: 10,000 handoffs within 10 ms.
+    ///
+    /// ```
+    /// use zklock::Handoffs;
+    ///
+    /// assert_eq!(Handoffs::new().most, 10_000);
+    /// ```
+    pub const fn new() -> Self {
+        Handoffs { most: 10_000, within: times::HANDOFFS }
+    }
+
+    /// Sets the number of handoffs.
+    ///
+    /// ```
+    /// use zklock::{Handoffs, LockOptions};
+    ///
+    /// let seldom = LockOptions::new().handoffs(Handoffs::new().most(100));
+    /// assert_eq!(seldom.handoffs.map(|bound| bound.most), Some(100));
+    /// ```
+    pub const fn most(mut self, most: u32) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Sets the time since the grant by ZooKeeper.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::Handoffs;
+    ///
+    /// let longer = Handoffs::new().within(Duration::from_millis(50));
+    /// assert!(longer.within > Handoffs::new().within);
+    /// ```
+    pub const fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
 }
 
 /// When a guard counts as lost if the connection to ZooKeeper fails.

@@ -214,8 +214,10 @@ pub enum NodeKind {
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stat {
-    /// The transaction that created the node; it grows over the whole ensemble.
+    /// The transaction that created the node; it grows over the whole ensemble. Signed, as ZooKeeper
+    /// sends it; never negative.
     pub czxid: i64,
     /// The number of times that its data changed.
     pub version: i32,
@@ -231,6 +233,94 @@ pub struct Stat {
     pub mtime: i64,
 }
 
+impl Stat {
+    /// Returns the properties of a node that this transaction created and nothing has changed since:
+    /// it is not ephemeral and has no children. Its times are 0 until they are set.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// // In a coordinator of one's own.
+    /// let stat = Stat::new(41).owner(7).ctime(1_760_000_000_000);
+    /// assert_eq!((stat.czxid, stat.owner, stat.version), (41, 7, 0));
+    /// ```
+    pub const fn new(czxid: i64) -> Self {
+        Stat { czxid, version: 0, owner: 0, children: 0, cversion: 0, ctime: 0, mtime: 0 }
+    }
+
+    /// Sets the number of times that its data changed.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).version(1).version, 1);
+    /// ```
+    pub const fn version(mut self, version: i32) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Sets the session that owns an ephemeral node.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).owner(7).owner, 7);
+    /// ```
+    pub const fn owner(mut self, owner: i64) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Sets the number of its children.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).children(2).children, 2);
+    /// ```
+    pub const fn children(mut self, children: i32) -> Self {
+        self.children = children;
+        self
+    }
+
+    /// Sets the number of times that a child was created or deleted.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).children(2).cversion(4).cversion, 4);
+    /// ```
+    pub const fn cversion(mut self, cversion: i32) -> Self {
+        self.cversion = cversion;
+        self
+    }
+
+    /// Sets the time of its creation by the server's clock, in milliseconds since 1970.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).ctime(1_760_000_000_000).ctime, 1_760_000_000_000);
+    /// ```
+    pub const fn ctime(mut self, ctime: i64) -> Self {
+        self.ctime = ctime;
+        self
+    }
+
+    /// Sets the time when its data were written last, by the same clock.
+    ///
+    /// ```
+    /// use zklock::driver::Stat;
+    ///
+    /// assert_eq!(Stat::new(41).mtime(1_760_000_000_500).mtime, 1_760_000_000_500);
+    /// ```
+    pub const fn mtime(mut self, mtime: i64) -> Self {
+        self.mtime = mtime;
+        self
+    }
+}
+
 /// A node that was created.
 ///
 /// ```
@@ -241,16 +331,31 @@ pub struct Stat {
 /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
 /// use zklock::driver::{Created, NodeKind};
 ///
-/// let Created { path, stat } = server.create("/n-", b"", NodeKind::EphemeralSequential).await?;
-/// assert_eq!((path.as_str(), stat.owner), ("/n-0000000000", server.session_id()));
+/// let node: Created = server.create("/n-", b"", NodeKind::EphemeralSequential).await?;
+/// assert_eq!((node.path.as_str(), node.stat.owner), ("/n-0000000000", server.session_id()));
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Created {
     /// The full path, with the sequence number of a sequential node.
     pub path: String,
     /// Its properties.
     pub stat: Stat,
+}
+
+impl Created {
+    /// Returns a node that was created at this path.
+    ///
+    /// ```
+    /// use zklock::driver::{Created, Stat};
+    ///
+    /// let created = Created::new("/n-0000000000", Stat::new(41).owner(7));
+    /// assert_eq!(created.path, "/n-0000000000");
+    /// ```
+    pub fn new(path: impl Into<String>, stat: Stat) -> Self {
+        Created { path: path.into(), stat }
+    }
 }
 
 /// One operation of an atomic `multi`.

@@ -25,6 +25,7 @@ pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 /// assert_eq!(queue[0].sequence, 2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Contender {
     /// The node's name.
     pub name: String,

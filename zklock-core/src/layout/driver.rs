@@ -26,6 +26,7 @@ use crate::name::path::is_refused;
 /// assert_eq!(node.prefix, "sub_");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewNode {
     /// The beginning of its name, to which ZooKeeper appends ten digits; the whole name of a node
     /// that is not sequential.
@@ -506,6 +507,57 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
 }
 
 impl NewNode {
+    /// Returns a sequential node with this prefix and no data, which is found again by its name.
+    ///
+    /// ```
+    /// use zklock::driver::{NewNode, NodeKind, Proof};
+    ///
+    /// let node = NewNode::new("ticket-7-");
+    /// assert_eq!((node.proof, node.kind), (Proof::Name, NodeKind::EphemeralSequential));
+    /// ```
+    pub fn new(prefix: impl Into<String>) -> Self {
+        let (proof, kind) = (Proof::Name, NodeKind::EphemeralSequential);
+        NewNode { prefix: prefix.into(), payload: Vec::new(), proof, kind }
+    }
+
+    /// Sets its data.
+    ///
+    /// ```
+    /// use zklock::driver::NewNode;
+    ///
+    /// assert_eq!(NewNode::new("ticket-7-").payload("10.0.0.7").payload, b"10.0.0.7");
+    /// ```
+    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.payload = payload.into();
+        self
+    }
+
+    /// Sets how it is found again.
+    ///
+    /// ```
+    /// use zklock::driver::{NewNode, Proof};
+    ///
+    /// let node = NewNode::new("ticket-").payload("7").proof(Proof::Payload);
+    /// assert_eq!(node.proof, Proof::Payload);
+    /// ```
+    pub fn proof(mut self, proof: Proof) -> Self {
+        self.proof = proof;
+        self
+    }
+
+    /// Sets its kind.
+    ///
+    /// ```
+    /// use zklock::driver::{NewNode, NodeKind, Proof};
+    ///
+    /// let only_one = NewNode::new("lock").proof(Proof::Owner).kind(NodeKind::Ephemeral);
+    /// assert_eq!(only_one.kind, NodeKind::Ephemeral);
+    /// ```
+    pub fn kind(mut self, kind: NodeKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
     /// Checks for names and data that ZooKeeper would refuse, or put elsewhere.
     ///
     /// ```

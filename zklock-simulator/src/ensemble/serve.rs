@@ -187,9 +187,7 @@ impl Machine {
         let result = result.map(|applied| match applied {
             Applied::Done | Applied::Opened(_) => Answer::Done,
             Applied::Stat(stat) => Answer::Stat(stat),
-            Applied::Created(path, stat) => {
-                Answer::Created(Created { path: path.to_string(), stat })
-            }
+            Applied::Created(path, stat) => Answer::Created(Created::new(path.to_string(), stat)),
         });
         for pending in &mut connection.pending {
             match pending {

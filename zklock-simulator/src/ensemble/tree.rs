@@ -31,15 +31,13 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn stat(&self) -> Stat {
         let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
-        Stat {
-            czxid: self.czxid,
-            version: self.version,
-            owner: if self.owner == CONTAINER { 0 } else { self.owner },
-            children,
-            cversion: self.cversion.wrapping_mul(2).wrapping_sub(children),
-            ctime: self.ctime,
-            mtime: self.mtime,
-        }
+        Stat::new(self.czxid)
+            .version(self.version)
+            .owner(if self.owner == CONTAINER { 0 } else { self.owner })
+            .children(children)
+            .cversion(self.cversion.wrapping_mul(2).wrapping_sub(children))
+            .ctime(self.ctime)
+            .mtime(self.mtime)
     }
 }
 

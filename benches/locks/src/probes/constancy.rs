@@ -16,7 +16,7 @@ use crate::goals::Goal;
 use crate::pool::runtime;
 
 /// A bound by count alone: what it costs must not depend on how fast this machine is.
-const HANDOFFS: Handoffs = Handoffs { most: 100, within: Duration::from_secs(60) };
+const HANDOFFS: Handoffs = Handoffs::new().most(100).within(Duration::from_secs(60));
 
 /// Longer than the measurement, so that heartbeats are not counted.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);

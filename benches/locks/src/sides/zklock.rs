@@ -68,7 +68,7 @@ fn options(how: Use) -> Result<LockOptions, Failure> {
     let mut options = LockOptions::default();
     if let Ok(millis) = std::env::var(HANDOFF_MS) {
         let within = Duration::from_millis(millis.parse()?);
-        options = options.handoffs(Handoffs { most: u32::MAX, within });
+        options = options.handoffs(Handoffs::new().most(u32::MAX).within(within));
     }
     Ok(match how {
         Use::Lingering => options.linger(Duration::from_secs(5)),

@@ -130,7 +130,7 @@ async fn a_downgrade_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn the_look_behind_at_the_bound_of_handoffs_goes_on() {
     whichever_is_forgotten(async |_, session| {
-        let bound = Handoffs { most: 1, within: LONG };
+        let bound = Handoffs::new().most(1).within(LONG);
         let mutex = with(session, LockOptions::default().handoffs(bound));
         let tasks = (0..4).map(|_| {
             let mutex = mutex.clone();

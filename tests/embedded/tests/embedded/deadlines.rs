@@ -293,7 +293,7 @@ async fn a_try_between_two_callers_is_told_who_was_given_the_lock() {
 async fn readers_and_permits_are_not_busy_because_of_others_beside_whom_they_may_be() {
     for late in 0..40 {
         let (store, session) = prompt();
-        let bound = Handoffs { most: 1, ..Handoffs::default() };
+        let bound = Handoffs::new().most(1);
         let options = LockOptions::default().handoffs(bound);
         let readers = session.rw_lock("a").unwrap().with_options(options);
         let permits = session.semaphore("b", 4).unwrap().with_options(options);

@@ -51,7 +51,7 @@ fn queue_up(lock: &AnyLock, name: &'static str, order: &Order, hold: Duration) {
 async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
     for most in [0, 1, 3] {
         let (store, session) = prompt();
-        let (other, bound) = (on(&store), Handoffs { most, within: LONG });
+        let (other, bound) = (on(&store), Handoffs::new().most(most).within(LONG));
         let ours = locks(&session, bound);
         for ((limit, lock), (_, there)) in ours.iter().zip(locks(&other, bound)) {
             let mut held = Vec::new();
@@ -78,7 +78,7 @@ const WITHIN: Duration = Duration::from_millis(50);
 const HOLD: Duration = Duration::from_millis(10);
 
 fn for_a_while() -> Handoffs {
-    Handoffs { most: 1_000_000, within: WITHIN }
+    Handoffs::new().most(1_000_000).within(WITHIN)
 }
 
 /// Another permit from ZooKeeper is no reason to keep the first for longer.

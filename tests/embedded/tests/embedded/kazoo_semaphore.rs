@@ -230,7 +230,7 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
 #[tokio::test(start_paused = true)]
 async fn local_waiters_are_handed_permits_in_memory() {
     let (store, session) = store();
-    let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
+    let bound = Handoffs::new().most(1_000).within(Duration::from_secs(60));
     let options = LockOptions::default().handoffs(bound);
     let semaphore = printers(&session, 2).with_options(options);
     store.record();

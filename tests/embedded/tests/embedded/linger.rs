@@ -157,7 +157,7 @@ async fn draining_and_closing_end_it() {
 #[tokio::test(start_paused = true)]
 async fn at_the_bound_other_processes_come_first() {
     let (store, session) = prompt();
-    let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
+    let bound = Handoffs::new().most(3).within(Duration::from_secs(60));
     let options = LockOptions::default().handoffs(bound);
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let holder = on(&store).mutex("a").unwrap().acquire().await.unwrap();
@@ -192,7 +192,7 @@ async fn at_the_bound_other_processes_come_first() {
 async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
     let (store, session) = prompt();
     let (within, inside) = (Duration::from_millis(50), Duration::from_millis(10));
-    let options = LockOptions::default().handoffs(Handoffs { most: 1_000_000, within });
+    let options = LockOptions::default().handoffs(Handoffs::new().most(1_000_000).within(within));
     let mutex = session.mutex("a").unwrap().with_options(options);
     let (others, start) = (on(&store).mutex("a").unwrap(), tokio::time::Instant::now());
     let mut tasks: Vec<_> = (0..20)
@@ -222,7 +222,7 @@ async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
 #[tokio::test(start_paused = true)]
 async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
     let (store, session) = prompt();
-    let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
+    let bound = Handoffs::new().most(3).within(Duration::from_secs(60));
     let options = LockOptions::default().handoffs(bound);
     let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();

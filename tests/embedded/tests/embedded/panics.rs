@@ -159,7 +159,7 @@ async fn who_shares_a_look_is_told_that_the_driver_cannot_read_it() {
 async fn who_cannot_be_seen_behind_is_taken_to_be_there() {
     let (store, _) = store();
     let (driver, session) = shaky(&store);
-    let once = Handoffs { most: 0, within: Duration::from_secs(1) };
+    let once = Handoffs::new().most(0).within(Duration::from_secs(1));
     let mutex = session.mutex("a").unwrap();
     let mutex = mutex.with_options(LockOptions::default().handoffs(once));
     let guard = mutex.acquire().await.unwrap();

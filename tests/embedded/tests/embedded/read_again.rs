@@ -21,7 +21,7 @@ fn lock(session: &Session) -> RwLock {
 
 /// With a bound that is reached at once, so that newcomers look behind the node.
 fn strict(session: &Session) -> RwLock {
-    let bound = Handoffs { most: 0, within: Duration::from_secs(1) };
+    let bound = Handoffs::new().most(0).within(Duration::from_secs(1));
     lock(session).with_options(LockOptions::default().handoffs(bound))
 }
 

@@ -155,7 +155,7 @@ async fn a_local_writer_that_waits_keeps_newcomers_out() {
 #[tokio::test(start_paused = true)]
 async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
     let (store, session) = store();
-    let bound = Handoffs { most: 1_000_000, within: Duration::from_millis(50) };
+    let bound = Handoffs::new().most(1_000_000).within(Duration::from_millis(50));
     let options = LockOptions::default().handoffs(bound);
     let readers: Vec<_> = (0..4)
         .map(|_| {
@@ -180,7 +180,7 @@ async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
 #[tokio::test(start_paused = true)]
 async fn without_a_writer_elsewhere_readers_keep_their_node_past_the_bound() {
     let (store, session) = store();
-    let bound = Handoffs { most: 3, within: Duration::from_secs(1) };
+    let bound = Handoffs::new().most(3).within(Duration::from_secs(1));
     let lock = lock(&session).with_options(LockOptions::default().handoffs(bound));
     let first = lock.read().await.unwrap();
     let node = first.path().to_owned();

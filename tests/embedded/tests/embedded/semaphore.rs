@@ -145,7 +145,7 @@ async fn who_wants_several_does_not_wait_for_another_who_does() {
 #[tokio::test(start_paused = true)]
 async fn local_waiters_are_handed_permits_in_memory() {
     let (store, session) = store();
-    let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
+    let bound = Handoffs::new().most(1_000).within(Duration::from_secs(60));
     let options = LockOptions::default().handoffs(bound);
     let semaphore = printers(&session, 2).with_options(options);
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -117,7 +117,7 @@ async fn who_waits_for_the_loss_of_the_rest_is_not_told_of_that_of_the_part() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_let_go_is_handed_to_who_waits_here() {
     let (store, session) = store();
-    let bound = Handoffs { most: 100, within: Duration::from_secs(60) };
+    let bound = Handoffs::new().most(100).within(Duration::from_secs(60));
     let printers = printers(&session).with_options(LockOptions::default().handoffs(bound));
     let mut four = printers.acquire_many(4).await.unwrap();
     let two = four.split(2).unwrap();

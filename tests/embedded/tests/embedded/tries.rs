@@ -304,7 +304,7 @@ async fn readers_around_a_writer_who_tries_read_together() {
 #[tokio::test(start_paused = true)]
 async fn a_try_has_the_lock_that_is_passed_on_to_somebody_who_gave_up() {
     let (_store, session) = slow();
-    let once = Handoffs { most: 0, within: Duration::from_secs(1) };
+    let once = Handoffs::new().most(0).within(Duration::from_secs(1));
     let lock = session.mutex("a").unwrap();
     let lock = lock.with_options(LockOptions::default().handoffs(once));
     let guard = lock.acquire().await.unwrap();

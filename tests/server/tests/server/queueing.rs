@@ -195,7 +195,7 @@ async fn another_process_comes_in_within_the_bound_of_handoffs() {
     let bed = Bed::shared("handoffs");
     let (session, other) = (bed.session().await, bed.session().await);
     let busy = bed.busy(&[&session, &other]).await;
-    let handed_on = LockOptions::default().handoffs(Handoffs { most: u32::MAX, within: WITHIN });
+    let handed_on = LockOptions::default().handoffs(Handoffs::new().most(u32::MAX).within(WITHIN));
     for kind in [Kind::Mutex, Kind::Read, Kind::Write, Kind::Permit, Kind::Permits] {
         let (stop, had) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut callers = JoinSet::new();
@@ -242,7 +242,7 @@ async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
     let (session, other) = (bed.session().await, bed.session().await);
     let busy = bed.busy(&[&session, &other]).await;
     for most in [0, 1, 3] {
-        let bound = LockOptions::new().handoffs(Handoffs { most, within: PATIENCE });
+        let bound = LockOptions::new().handoffs(Handoffs::new().most(most).within(PATIENCE));
         for limit in 1..=3 {
             let name = format!("printers-{limit}");
             let permits =
@@ -302,7 +302,7 @@ async fn another_process_gets_one_of_several_permits_within_the_bound_of_handoff
     let bed = Bed::shared("handoffs-of-several");
     let sessions = bed.sessions(3).await;
     let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
-    let bound = Handoffs { most: u32::MAX, within: WITHIN };
+    let bound = Handoffs::new().most(u32::MAX).within(WITHIN);
     let permits = |session: &Session| {
         let bound = LockOptions::new().handoffs(bound);
         session.semaphore("printers", 3).unwrap().with_options(bound)

@@ -9,7 +9,7 @@ use crate::bed::{Bed, soon, until};
 
 /// Newcomers look behind the node at once.
 fn lock(session: &Session) -> RwLock {
-    let bound = Handoffs { most: 0, within: Duration::from_secs(1) };
+    let bound = Handoffs::new().most(0).within(Duration::from_secs(1));
     let lock = session.rw_lock("shared").unwrap();
     lock.with_options(LockOptions::default().handoffs(bound))
 }

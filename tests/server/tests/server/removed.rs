@@ -56,7 +56,7 @@ async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_s
     let bed = Bed::shared("gives-up-vanished");
     let (holder, waiter) = (bed.session().await, bed.session().await);
     let busy = bed.busy(&[&waiter]).await;
-    let twice = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
+    let twice = RetryPolicy::new().attempts(2);
     for (policy, removals) in [(RetryPolicy::NEVER, 1), (twice, 3)] {
         for (kind, blocks) in WAITING.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
             let call = format!("{kind:?}, on a thread: {blocks}, {removals} removals");

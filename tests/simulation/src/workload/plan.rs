@@ -169,7 +169,7 @@ impl LockPlan {
 
     fn draw_turns(&mut self, world: &World) {
         let (most, millis) = [(1, 60_000), (3, 60_000), (1_000, 20)][world.choose(3) as usize];
-        let handoffs = Handoffs { most, within: Duration::from_millis(millis) };
+        let handoffs = Handoffs::new().most(most).within(Duration::from_millis(millis));
         self.options = LockOptions::default().handoffs(handoffs);
     }
 
@@ -191,7 +191,7 @@ impl LockPlan {
         if world.seldom(2, 200) == 1 {
             options = options.handoffs(Handoffs::NONE);
         } else if world.seldom(2, 200) == 1 {
-            options = options.handoffs(Handoffs { most: 1, within: Duration::from_secs(60) });
+            options = options.handoffs(Handoffs::new().most(1).within(Duration::from_secs(60)));
         }
         if world.seldom(2, 200) == 1 {
             options = options.revocable(true);

@@ -288,6 +288,7 @@ impl Fault {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Logged {
     /// The session that sent it.
     pub session: i64,
