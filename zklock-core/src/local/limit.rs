@@ -75,6 +75,13 @@ impl Limit {
         self.now.load(Ordering::Acquire)
     }
 
+    /// The present limit, unless its node was not read yet.
+    pub fn read(&self) -> Option<u32> {
+        let is_known =
+            !matches!(self.source, LimitSource::Node(..)) || self.read.load(Ordering::Acquire);
+        is_known.then(|| self.now())
+    }
+
     /// Waits until the limit is known and is the same for all.
     ///
     /// # Errors

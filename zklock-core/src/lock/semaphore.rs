@@ -188,15 +188,16 @@ impl Semaphore {
         self
     }
 
-    /// Returns the limit, if it is known; 0 while the node of the limit is being read.
+    /// Returns the limit. `None` until the node of a limit [in a node](Semaphore::limit_at) was read
+    /// for the first time; a limit of 0 is one that lets nobody in.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.semaphore("printers", 3)?.limit(), 3);
+    /// assert_eq!(session.semaphore("printers", 3)?.limit(), Some(3));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn limit(&self) -> u32 {
-        self.0.queue.limit().now()
+    pub fn limit(&self) -> Option<u32> {
+        self.0.queue.limit().read()
     }
 
     /// Acquires one permit, and waits until it is granted.
@@ -462,7 +463,7 @@ impl Session {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.semaphore("printers", 3)?.limit(), 3);
+    /// assert_eq!(session.semaphore("printers", 3)?.limit(), Some(3));
     /// assert!(session.semaphore("scanners", 0).is_err());
     /// # Ok::<(), zklock::LockError>(())
     /// ```

@@ -306,7 +306,7 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     let (second, other) = waiting.await.unwrap();
     // At once, and not at the next slow look, seconds later.
     assert!(raised.elapsed() < Duration::from_secs(1), "{:?}", raised.elapsed());
-    assert!(first.is_valid() && second.is_valid() && other.limit() == 2);
+    assert!(first.is_valid() && second.is_valid() && other.limit() == Some(2));
     client.set(node, &[0, 0, 0, 1]).await.unwrap();
     settle().await;
     drop(first);
@@ -316,7 +316,7 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     settle().await;
     client.set(node, b"plenty").await.unwrap();
     settle().await;
-    assert_eq!(knows.limit(), 1);
+    assert_eq!(knows.limit(), Some(1));
     drop(second);
     drop(knows.acquire().await.unwrap());
     let error = semaphore(&on(&store)).acquire().await.unwrap_err();
@@ -334,10 +334,13 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
         Semaphore::limit_at(session, name, "limits/printers", 1).unwrap()
     };
     let [before, after] = [semaphore(&session), semaphore(&on(&store))];
+    assert_eq!([before.limit(), after.limit()], [None; 2]);
     drop(before.acquire().await.unwrap());
+    assert_eq!(before.limit(), Some(1));
     let (client, node) = (client(&store).await, "/zklock/limits/printers");
     client.set(node, &[0; 4]).await.unwrap();
     settle().await;
+    assert_eq!([before.limit(), after.limit()], [Some(0); 2]);
     for closed in [&before, &after] {
         let second = Duration::from_secs(1);
         for error in [closed.try_acquire().await, closed.acquire_timeout(second).await] {
@@ -427,7 +430,7 @@ async fn a_limit_goes_with_the_last_who_wants_the_semaphore_and_not_with_its_dri
     faults.release();
     assert!(work.is_done(), "it ran inside the driver");
     let two: Vec<_> = told.iter().map(Result::unwrap).collect();
-    assert!(two.iter().all(|semaphore| semaphore.limit() == 2));
+    assert!(two.iter().all(|semaphore| semaphore.limit() == Some(2)));
     // What the driver leaves behind when it ends is none of theirs.
     assert!(session.semaphore("printers", 3).is_err());
     let held = two[0].acquire_many(2).await.unwrap();
@@ -490,7 +493,7 @@ fn threads_take_and_give() {
             .join()
             .unwrap()
     });
-    assert_eq!((one.permits(), semaphore.limit()), (1, 2));
+    assert_eq!((one.permits(), semaphore.limit()), (1, Some(2)));
     one.blocking_release().unwrap();
     other.blocking_release().unwrap();
     semaphore.blocking_acquire_many_tries(2).unwrap().blocking_release().unwrap();

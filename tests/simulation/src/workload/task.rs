@@ -352,7 +352,9 @@ impl Task {
     /// Where the limit of a semaphore is in ZooKeeper, all have the same.
     fn check_limit(&self, lock: usize, asked: &AnyLock) {
         if let (AnyLock::Permits(asked, _), Layout::Kazoo) = (asked, self.crew.locks[lock].layout) {
-            self.crew.ledger.check_limit(&self.name, lock, asked.limit());
+            // Its number is given here, and not read.
+            let limit = asked.limit().unwrap_or_default();
+            self.crew.ledger.check_limit(&self.name, lock, limit);
         }
     }
 
