@@ -193,7 +193,7 @@ pub(crate) struct Break {
     pub(crate) node: String,
     /// The czxid of the node, which tells it from a later one of the same name
     #[arg(long, value_parser = czxid)]
-    pub(crate) czxid: i64,
+    pub(crate) czxid: u64,
     /// Does not ask
     #[arg(long)]
     pub(crate) yes: bool,
@@ -255,9 +255,9 @@ fn longer_than_zero(text: &str) -> Result<Duration, String> {
 }
 
 /// A number, decimal or with `0x` in front.
-pub(crate) fn czxid(text: &str) -> Result<i64, String> {
+pub(crate) fn czxid(text: &str) -> Result<u64, String> {
     let read = match text.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16),
+        Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
     read.map_err(|_| "accepted are numbers such as 0x1f or 31".to_owned())

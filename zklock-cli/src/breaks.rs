@@ -39,7 +39,7 @@ pub(crate) async fn find(
     session: &Session,
     name: &str,
     node: &str,
-    czxid: i64,
+    czxid: u64,
 ) -> Result<Option<(Site, Participant)>, LockError> {
     for site in session.sites(name).await? {
         let queue = site.contenders().await?.into_iter();

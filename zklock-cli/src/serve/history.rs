@@ -97,7 +97,7 @@ impl History {
     }
 
     /// Remembers that the node of a contender was deleted by this server.
-    pub(super) fn broken(&mut self, name: &str, node: &str, czxid: i64) {
+    pub(super) fn broken(&mut self, name: &str, node: &str, czxid: u64) {
         let Some(line) = self.lines.get_mut(name) else { return };
         let open = line.spans.iter_mut().filter(|span| span.to.is_none());
         for span in open.filter(|span| span.one.node == node && span.one.czxid == czxid) {
@@ -239,7 +239,7 @@ mod tests {
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut locks = crate::ls::locks(&session, None).await.unwrap();
         let one = locks[0].holders[0].clone();
-        let waiter = |number: i64| {
+        let waiter = |number: u64| {
             let mut waiter = one.clone();
             (waiter.node, waiter.holder) = (format!("{number}"), false);
             waiter.czxid += number;

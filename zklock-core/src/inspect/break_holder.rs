@@ -53,7 +53,7 @@ impl Site {
         let generation = self.session.generation_of(participant.session);
         let held = generation.as_ref().and_then(|generation| {
             let mut held = generation.held().into_iter();
-            held.find(|node| *node.path == *path && node.czxid == czxid)
+            held.find(|node| *node.path == *path && node.czxid.unsigned_abs() == czxid)
         });
         // The holder may learn of it before this call does.
         held.iter().for_each(|node| node.is_being_broken(true));
@@ -75,13 +75,13 @@ impl Site {
 async fn delete(
     generation: &Arc<Generation>,
     path: &str,
-    czxid: i64,
+    czxid: u64,
     in_doubt: &AtomicBool,
 ) -> Result<bool, RequestError> {
     let mut patience = generation.patience();
     loop {
         let version = match generation.synced(path, |server, path| server.get(path)).await {
-            Ok((_, stat)) if stat.czxid == czxid => stat.version,
+            Ok((_, stat)) if stat.czxid.unsigned_abs() == czxid => stat.version,
             Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),
             Err(error) => return Err(error),
         };

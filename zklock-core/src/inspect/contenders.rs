@@ -40,8 +40,9 @@ const BATCH: usize = 100;
 pub struct Participant {
     /// The name of the node.
     pub node: String,
-    /// The czxid of the node, which tells it from a later one with the same name.
-    pub czxid: i64,
+    /// The czxid of the node, which tells it from a later one with the same name. Of a holder, it is
+    /// that of its [tokens](crate::base::token::FencingToken::czxid).
+    pub czxid: u64,
     /// The mode in which it acquires the lock, as its name says.
     pub mode: Mode,
     /// The process, and since when its node has been in the queue, as the node's data say; for a
@@ -217,7 +218,7 @@ impl Site {
                         }
                         Ok((data, stat)) => Participant {
                             node: one.name.clone(),
-                            czxid: stat.czxid,
+                            czxid: stat.czxid.unsigned_abs(),
                             mode: one.mode,
                             owner: self.driver.owner(&one.name, &data),
                             holder: false,

@@ -235,7 +235,7 @@ impl LockEvents {
     fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
         let node = |one: &Participant| (one.node.clone(), one.czxid);
-        let by_node = |all: &[Participant]| -> HashMap<(String, i64), bool> {
+        let by_node = |all: &[Participant]| -> HashMap<(String, u64), bool> {
             all.iter().map(|one| (node(one), one.holder)).collect()
         };
         let (was, is) = (by_node(&before), by_node(&self.known));

@@ -106,7 +106,7 @@ impl Site {
                     queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
                 let mark = Mark::read(&data).unwrap_or_default();
-                let is_gone = !queue.iter().any(|one| one.czxid == mark.node);
+                let is_gone = !queue.iter().any(|one| Ok(one.czxid) == u64::try_from(mark.node));
                 // Who releases removes its mark with its node; who is lost leaves it.
                 let is_lost = is_gone
                     && !mark.delay.is_zero()

@@ -306,9 +306,9 @@ async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before(
     let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
     let mut events = on(&store).mutex("a").unwrap().driver(OneNode).unwrap().site().events();
     let mut next = async || match timeout(MINUTE, events.next()).await.unwrap().unwrap() {
-        LockEvent::Joined(one) => ("joined", one.czxid.unsigned_abs()),
-        LockEvent::Granted(one) => ("granted", one.czxid.unsigned_abs()),
-        LockEvent::Left(one) => ("left", one.czxid.unsigned_abs()),
+        LockEvent::Joined(one) => ("joined", one.czxid),
+        LockEvent::Granted(one) => ("granted", one.czxid),
+        LockEvent::Left(one) => ("left", one.czxid),
         event => panic!("{event:?}"),
     };
     let before = mutex.acquire().await.unwrap();

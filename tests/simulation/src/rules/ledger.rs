@@ -91,7 +91,7 @@ pub(super) struct State {
     /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
     /// Those that somebody means to delete, by their czxids.
-    pub(super) aimed_at: BTreeSet<i64>,
+    pub(super) aimed_at: BTreeSet<u64>,
     /// When somebody let go of a lock last.
     pub(super) let_go: BTreeMap<usize, u64>,
     /// The grants on one node after the other.
@@ -321,14 +321,14 @@ impl Ledger {
     }
 
     /// Notes that somebody breaks a lock. Where names recur, the node may be of the same process by then.
-    pub fn breaks(&self, path: &str, czxid: i64) {
+    pub fn breaks(&self, path: &str, czxid: u64) {
         let mut state = self.lock();
         state.broken.insert(path.to_owned());
         state.aimed_at.insert(czxid);
     }
 
     /// Whether somebody means to delete this node.
-    pub fn is_aimed_at(&self, czxid: i64) -> bool {
+    pub fn is_aimed_at(&self, czxid: u64) -> bool {
         self.lock().aimed_at.contains(&czxid)
     }
 

@@ -92,7 +92,7 @@ impl Task {
         for other in store.ensemble().deleted_by(&path, &self.process, since) {
             // One that comes at this moment cannot be told apart where names recur; and two tasks of a
             // process may break one after the other.
-            if !self.crew.ledger.is_aimed_at(other.czxid) && other.born < since {
+            if !self.crew.ledger.is_aimed_at(other.czxid.unsigned_abs()) && other.born < since {
                 let what = format!("{}: {path} of another one is deleted", self.name);
                 self.crew.ledger.fail(rules::EXACT, what);
             }
