@@ -52,17 +52,7 @@ impl Deref for Mutex {
 }
 
 impl Mutex {
-    /// Returns a mutex with the session's default options.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{LockName, Mutex};
-    ///
-    /// let name = LockName::build().text("orders/").value(&7).finish()?;
-    /// assert_eq!(Mutex::new(&session, name).path(), "/zklock/orders/7");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn new(session: &Session, name: LockName) -> Self {
+    pub(crate) fn new(session: &Session, name: LockName) -> Self {
         Mutex(NamedLock::new(session, name, Mode::Mutex))
     }
 

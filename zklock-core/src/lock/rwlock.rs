@@ -64,17 +64,7 @@ impl Deref for RwLock {
 }
 
 impl RwLock {
-    /// Returns a read/write lock with the session's default options.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{LockName, RwLock};
-    ///
-    /// let prices = RwLock::new(&session, LockName::new("prices")?);
-    /// assert_eq!(prices.path(), "/zklock/prices");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn new(session: &Session, name: LockName) -> Self {
+    pub(crate) fn new(session: &Session, name: LockName) -> Self {
         RwLock(NamedLock::new(session, name, Mode::Write))
     }
 

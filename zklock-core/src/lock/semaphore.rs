@@ -71,25 +71,7 @@ impl Deref for Semaphore {
 }
 
 impl Semaphore {
-    /// Returns a semaphore with a fixed limit, the number of its permits. All processes must use
-    /// the same number; for a limit that changes, use [`limit_at`](Semaphore::limit_at).
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{ErrorKind, LockName, Semaphore};
-    ///
-    /// let name = LockName::new("printers")?;
-    /// let printers = Semaphore::new(&session, name.clone(), 3)?;
-    /// let another = Semaphore::new(&session, name, 4).err();
-    /// assert_eq!(another.map(|error| error.kind()), Some(ErrorKind::InvalidOption));
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`] for a limit of 0, and for a limit that differs from the one in
-    /// use in this process.
-    pub fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
+    pub(crate) fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
         Self::with_limit(session, name, Asked::Number(limit), &session.driver().semaphore())
     }
 
@@ -101,24 +83,24 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] as for [`new`](Semaphore::new); [`ErrorKind::InvalidName`] for
-    /// the name of the node; [`ErrorKind::Unsupported`] in kazoo's layout, whose limit is in the
-    /// semaphore's own node and does not change.
+    /// [`ErrorKind::InvalidOption`] as for [`Session::semaphore`]; [`ErrorKind::InvalidName`] for
+    /// either name; [`ErrorKind::Unsupported`] in kazoo's layout, whose limit is in the semaphore's
+    /// own node and does not change.
     ///
     /// ```
-    /// use zklock::{LockName, Semaphore, Session};
+    /// use zklock::{Semaphore, Session};
     ///
-    /// let name = LockName::new("printers")?;
-    /// let printers = Semaphore::limit_at(&Session::embedded(), name, "limits/printers", 3)?;
+    /// let session = Session::embedded();
+    /// let printers = Semaphore::limit_at(&session, "printers", "limits/printers", 3)?;
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn limit_at(
         session: &Session,
-        name: LockName,
-        node: &str,
+        name: impl IntoLockName,
+        node: impl IntoLockName,
         initial: u32,
     ) -> Result<Self, LockError> {
-        let node = LockName::new(node)?.under(session.root());
+        let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.under(session.root()));
         Self::with_limit(session, name, Asked::Node(node, initial), &session.driver().semaphore())
     }
 
@@ -126,7 +108,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`new`](Semaphore::new) and [`limit_at`](Semaphore::limit_at).
+    /// As [`Session::semaphore`] and [`limit_at`](Semaphore::limit_at).
     ///
     /// ```
     /// # fn main() -> Result<(), zklock::LockError> {
@@ -459,7 +441,8 @@ impl Semaphore {
 }
 
 impl Session {
-    /// Returns the semaphore with a name and a limit, the number of its permits.
+    /// Returns the semaphore with a name and a fixed limit, the number of its permits. All processes
+    /// must use the same number; for a limit that changes, use [`Semaphore::limit_at`].
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -52,7 +52,7 @@ impl LockSpec {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does
-    /// not support it, and those of [`Semaphore::new`].
+    /// not support it, and those of [`Session::semaphore`].
     pub fn lock(&self, session: &Session, name: LockName) -> Result<AnyLock, LockError> {
         let (options, driver) = (self.options, self.driver.clone());
         let rw_lock = |name| RwLock::new(session, name).with_options(options);

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use zklock::layout::{Curator, Kazoo, Removed};
-use zklock::{
-    Embedded, ErrorKind, Event, Handoffs, LockName, LockOptions, Observer, Semaphore, Session,
-};
+use zklock::{Embedded, ErrorKind, Event, Handoffs, LockOptions, Observer, Semaphore, Session};
 use zklock_core::coordinator::memory::{Fault, Logged, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
@@ -395,8 +393,7 @@ async fn whoever_came_without_the_inner_lock_is_counted_before_the_grant() {
 async fn a_limit_in_a_node_is_not_of_this_layout() {
     let (store, _) = store();
     let session = other(&store);
-    let name = LockName::new("printers").unwrap();
-    let error = Semaphore::limit_at(&session, name, "limits/printers", 1).unwrap_err();
+    let error = Semaphore::limit_at(&session, "printers", "limits/printers", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(format!("{error:#}").contains("its own node"), "{error}");
 }

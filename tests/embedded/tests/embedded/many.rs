@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, LockName, LockOptions, MutexGuard, Semaphore, Session, SessionState};
+use zklock::{Embedded, LockOptions, MutexGuard, Semaphore, Session, SessionState};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -96,7 +96,7 @@ async fn what_streams_and_limits_watch_is_counted_with_what_waiters_watch() {
         let mut events = session.site(name("held", number)).unwrap().events();
         events.next().await.unwrap();
         streams.push(events);
-        let printers = LockName::new(&format!("printers/{number}")).unwrap();
+        let printers = format!("printers/{number}");
         let limit = name("limits", number);
         let semaphore = Semaphore::limit_at(&session, printers, &limit, 1).unwrap();
         semaphore.acquire().await.unwrap().release().await.unwrap();

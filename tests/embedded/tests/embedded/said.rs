@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::layout::Kazoo;
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockName, Mutex, Session, is_held, lock_name, zk_locked};
+use zklock::{ErrorKind, LockName, Session, is_held, lock_name, zk_locked};
 
 use crate::support::{client, on, store};
 
@@ -151,9 +151,8 @@ async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_refused_beside_it() {
             if kazoo { builder.driver(Kazoo::default()) } else { builder }.open().unwrap()
         };
         let session = if kazoo { open() } else { curator };
-        let name = || LockName::new("a").unwrap();
         let try_mutex = async |session: &Session| {
-            let mutex = Mutex::new(session, name());
+            let mutex = session.mutex("a").unwrap();
             tokio::spawn(async move { mutex.try_acquire().await.map(drop) }).await.unwrap()
         };
         let try_read = async |session: &Session| {

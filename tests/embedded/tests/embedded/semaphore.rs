@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::layout::Kazoo;
-use zklock::{
-    Embedded, ErrorKind, Handoffs, LockName, LockOptions, RetryPolicy, Semaphore, Session,
-};
+use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RetryPolicy, Semaphore, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
@@ -289,10 +287,8 @@ async fn whose_session_ends_while_it_waits_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     let (store, session) = store();
-    let semaphore = |session: &Session| {
-        let name = LockName::new("printers").unwrap();
-        Semaphore::limit_at(session, name, "limits/printers", 1).unwrap()
-    };
+    let semaphore =
+        |session: &Session| Semaphore::limit_at(session, "printers", "limits/printers", 1).unwrap();
     let first = semaphore(&session).acquire().await.unwrap();
     let client = client(&store).await;
     let node = "/zklock/limits/printers";
@@ -329,10 +325,8 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     let (store, session) = store();
-    let semaphore = |session: &Session| {
-        let name = LockName::new("printers").unwrap();
-        Semaphore::limit_at(session, name, "limits/printers", 1).unwrap()
-    };
+    let semaphore =
+        |session: &Session| Semaphore::limit_at(session, "printers", "limits/printers", 1).unwrap();
     let [before, after] = [semaphore(&session), semaphore(&on(&store))];
     assert_eq!([before.limit(), after.limit()], [None; 2]);
     drop(before.acquire().await.unwrap());
@@ -364,8 +358,7 @@ async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_f
     let store = late();
     store.outage(Some(RequestError::NoNode));
     let session = on(&store);
-    let name = LockName::new("printers").unwrap();
-    let semaphore = Semaphore::limit_at(&session, name, "limits/printers", 1).unwrap();
+    let semaphore = Semaphore::limit_at(&session, "printers", "limits/printers", 1).unwrap();
     settle().await;
     assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::NoChroot);
     store.outage(None);

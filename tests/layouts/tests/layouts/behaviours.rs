@@ -476,10 +476,8 @@ async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
     let bed = Bed::shared("permit-raised");
     let one = bed.session().await;
     let two = bed.adopt(bed.builder().session_timeout(TIMEOUT).connect().await.unwrap());
-    let semaphore = |session: &zklock::Session| {
-        let name = zklock::LockName::new("a").unwrap();
-        Semaphore::limit_at(session, name, "limit", 1).unwrap()
-    };
+    let semaphore =
+        |session: &zklock::Session| Semaphore::limit_at(session, "a", "limit", 1).unwrap();
     let held = semaphore(&one).acquire().await.unwrap();
     let waiting = tokio::spawn({
         let semaphore = semaphore(&two);

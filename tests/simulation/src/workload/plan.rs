@@ -7,7 +7,6 @@ use zklock_core::base::options::LockOptions;
 use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock_core::lock::{AnyLock, Mutex, Semaphore};
-use zklock_core::name::lock_name::LockName;
 use zklock_core::session::Session;
 
 use crate::executor::{World, current_task};
@@ -338,8 +337,7 @@ impl LockPlan {
             }
             Family::Permits(limit) => {
                 let lock = if self.limited_at {
-                    let name = LockName::new(self.name)?;
-                    Semaphore::limit_at(session, name, &self.limit_node(), limit)?
+                    Semaphore::limit_at(session, self.name, self.limit_node(), limit)?
                 } else if self.confused && world.choose(3) == 0 {
                     session.semaphore(self.name, limit + 1)?
                 } else {
