@@ -61,12 +61,13 @@ pub use zklock_core::base::owner::Owner;
 pub use zklock_core::base::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::base::session_state::SessionState;
 pub use zklock_core::base::token::FencingToken;
+pub use zklock_core::coordinator::access::{AclEntry, Permissions};
 pub use zklock_core::coordinator::memory::{Embedded, EmbeddedOptions};
+pub use zklock_core::coordinator::zookeeper::Acl;
 #[cfg(feature = "sasl")]
 pub use zklock_core::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
 pub use zklock_core::coordinator::zookeeper::Tls;
-pub use zklock_core::coordinator::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::guard::context::{carry, carry_sync};
 pub use zklock_core::guard::downgrade::DowngradeError;
 pub use zklock_core::guard::fenced::Fenced;
@@ -99,12 +100,17 @@ pub mod layout {
 ///
 /// Nothing in this module is needed to use locks.
 pub mod driver {
+    // Of hidden methods, which a wrapper may pass on at its own risk.
+    #[doc(hidden)]
+    pub use zklock_core::base::clock::Instant;
     pub use zklock_core::coordinator::traits::{
         Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat,
         Watch, WatchEvent,
     };
     pub use zklock_core::layout::contender::{Attempt, Contender};
     pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
+    #[doc(hidden)]
+    pub use zklock_core::layout::kinds::Sign;
     pub use zklock_core::layout::rules::{leases, mutex, read, write};
     pub use zklock_core::layout::verdict::Verdict;
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zklock_conformance::server;
+use zklock_core::coordinator::access::{AclEntry, Permissions};
 use zklock_core::coordinator::traits::{
     Connector, Coordinator, Link, NodeKind, Operation, RequestError, WatchEvent,
 };
 use zklock_core::coordinator::zookeeper::{
-    Acl, AclEntry, Auth, Permissions, ZooKeeperConnector, ZooKeeperCoordinator, ZooKeeperOptions,
+    Acl, Auth, ZooKeeperConnector, ZooKeeperCoordinator, ZooKeeperOptions,
 };
 
 /// What is known at once is answered at once, long before the connect timeout of five seconds.

@@ -1,6 +1,7 @@
 //! The coordinator: the requests to ZooKeeper, and two implementations, for ZooKeeper itself and
 //! embedded in memory.
 
+pub mod access;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod io_thread;

@@ -10,6 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::coordinator::access::AclEntry;
+
 /// The reply to a request that was sent.
 ///
 /// ```
@@ -506,6 +508,10 @@ impl Link {
 
 /// One ZooKeeper session.
 ///
+/// Hidden methods are not part of the API: they may change in any release. Each has a default that is
+/// right for every coordinator, also for one that wraps another and does not pass them on; what is lost
+/// is a round trip on the embedded one.
+///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # use std::time::Duration;
@@ -651,8 +657,8 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// ```
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
-    /// Returns who may do what with a node: scheme, identity, and the bits of the permissions. `None`
-    /// where the coordinator keeps no access control lists.
+    /// Returns who may do what with a node. `None` where the coordinator keeps no access control
+    /// lists.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -666,7 +672,7 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// assert_eq!(server.acl("/a").await?, None); // The embedded coordinator keeps none.
     /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
     /// ```
-    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>>;
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>>;
 
     /// Sets a node's data, whatever their version.
     ///

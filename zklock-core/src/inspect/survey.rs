@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::RequestError;
-use crate::coordinator::zookeeper::{AclEntry, Permissions};
 use crate::divergence::check::phantom_among;
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
@@ -124,7 +124,7 @@ impl Site {
                     strangers,
                     next_number: next_number(stat.cversion, stat.children),
                     created: moment(stat.ctime),
-                    acl: acl.map(|acl| acl.into_iter().map(entry).collect()),
+                    acl,
                     phantom,
                     until: moment(mark.until),
                     delay,
@@ -162,12 +162,8 @@ impl Session {
                 acl => acl,
             }
         });
-        Ok(acl.await?.map(|acl| acl.into_iter().map(entry).collect()))
+        acl.await
     }
-}
-
-fn entry((scheme, id, bits): (String, String, u8)) -> AclEntry {
-    AclEntry { scheme, id, permissions: Permissions::of_bits(bits) }
 }
 
 /// The number that the next node gets: how many children were created. ZooKeeper counts deletions, too,

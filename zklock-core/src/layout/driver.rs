@@ -95,6 +95,11 @@ pub enum SemaphoreLayout {
 /// readers and writers. One with fields says in [`is_same_layout`](LockDriver::is_same_layout) which
 /// others name and order their nodes as it does; its `Debug` output is for people.
 ///
+/// Hidden methods are not part of the API: they may change in any release. Each has a default that is
+/// right for every driver, also for one that wraps another and does not pass them on. They decide about
+/// warnings and errors alone, and never about who holds the lock: such a wrapper of Curator's or kazoo's
+/// layout does not tell when other processes use its name as another kind of lock.
+///
 /// ```
 /// use zklock::driver::{Attempt, Contender, LockDriver};
 /// use zklock::Mode;

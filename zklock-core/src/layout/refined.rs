@@ -8,6 +8,7 @@ use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, Proof, SemaphoreLayout};
+use crate::layout::kinds::Sign;
 use crate::layout::rules::leases::leases;
 use crate::layout::verdict::Verdict;
 
@@ -46,6 +47,9 @@ macro_rules! as_below {
         }
         fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
             self.layout.is_counted_by_others(child, number)
+        }
+        fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
+            self.layout.sign_of_another_kind(child, mode)
         }
     };
 }
@@ -208,6 +212,8 @@ mod tests {
     use super::*;
     use crate::layout::curator::Curator;
     use crate::layout::driver::check;
+    use crate::layout::kazoo::Kazoo;
+    use crate::layout::kinds::Kind;
 
     #[test]
     fn limits_differ_and_zero_is_refused() {
@@ -217,6 +223,21 @@ mod tests {
         assert_eq!(MaxLeases::new(0, Curator).unwrap_err().kind(), ErrorKind::InvalidOption);
         assert!(check(&two, Mode::Mutex).is_ok());
         assert_eq!(check(&two, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_wrapped_layout_sees_locks_of_another_kind_as_the_one_inside_does() {
+        let permit = "be2ee212c5074b18a73381c86278175c";
+        let kind = |driver: &dyn LockDriver, child| {
+            driver.sign_of_another_kind(child, Mode::Mutex).map(Sign::kind)
+        };
+        let kazoo = Kazoo::default();
+        assert_eq!(kind(&kazoo, permit), Some(Kind::Semaphore));
+        assert_eq!(kind(&Removed::after(kazoo), permit), Some(Kind::Semaphore));
+        let three = MaxLeases::new(3, Removed::after(Curator)).unwrap();
+        let reader = "_c_x-__READ__0000000001";
+        assert_eq!(kind(&Curator, reader), Some(Kind::ReadWrite));
+        assert_eq!(kind(&three, reader), Some(Kind::ReadWrite));
     }
 
     #[test]

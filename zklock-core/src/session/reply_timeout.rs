@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
@@ -135,7 +136,7 @@ impl Coordinator for TimedReplies {
         self.again(move |coordinator| coordinator.get(&path))
     }
 
-    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
         let path = path.to_owned();
         self.again(move |coordinator| coordinator.acl(&path))
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_lite::future::or;
+use zklock_core::coordinator::access::AclEntry;
 use zklock_core::coordinator::memory::shared::Request;
 use zklock_core::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
@@ -136,7 +137,7 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     /// It keeps none.
-    fn acl(&self, _: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+    fn acl(&self, _: &str) -> Reply<Option<Vec<AclEntry>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 

@@ -11,6 +11,7 @@ use super::pending::{LinkChanged, PendingWatch, SeenLink, send};
 use super::request::{Answer, Request};
 use super::store::Store;
 use crate::base::clock::Instant;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::{
     Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, Stat, Watch,
 };
@@ -228,7 +229,7 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     /// It keeps none.
-    fn acl(&self, _: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+    fn acl(&self, _: &str) -> Reply<Option<Vec<AclEntry>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 

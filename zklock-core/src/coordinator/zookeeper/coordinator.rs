@@ -17,6 +17,7 @@ use super::error::{is_zombie, multi_error, request_error};
 use super::sent::sent;
 use super::watch::watch as watched;
 use crate::base::times;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
@@ -219,7 +220,7 @@ impl Coordinator for ZooKeeperCoordinator {
         })
     }
 
-    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
         let path = path.to_owned();
         self.send(move |client| async move {
             let (acl, _) = client.get_acl(&path).await?;

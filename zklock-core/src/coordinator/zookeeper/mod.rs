@@ -20,7 +20,7 @@ mod secure;
 mod sent;
 mod watch;
 
-pub use acl::{Acl, AclEntry, Permissions};
+pub use acl::Acl;
 pub use connect_string::validate_connect_string;
 pub use connector::ZooKeeperConnector;
 pub use coordinator::ZooKeeperCoordinator;

@@ -12,6 +12,7 @@ use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::base::times;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::memory::{Embedded, Faults};
 use crate::coordinator::traits::{
     Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
@@ -79,7 +80,7 @@ impl Coordinator for Unaware {
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
         self.inner.children_watched(path)
     }
-    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
         self.inner.acl(path)
     }
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
