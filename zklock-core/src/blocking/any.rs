@@ -48,6 +48,24 @@ impl AnyLock {
         self.block(self.once()?)
     }
 
+    /// Acquires the lock, and blocks this thread for at most `timeout`, connecting included.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
+    /// lock.blocking_acquire_timeout(Duration::from_secs(2))?.blocking_release()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_timeout`](AnyLock::acquire_timeout).
+    pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<AnyGuard, LockError> {
+        self.block(self.within(timeout)?)
+    }
+
     /// Acquires the lock, and blocks this thread for at most `timeout × retries` of its options.
     ///
     /// ```

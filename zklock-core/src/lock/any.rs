@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::caller::Caller;
 use crate::base::error::LockError;
@@ -122,6 +123,30 @@ impl AnyLock {
     /// As [`acquire`](AnyLock::acquire).
     pub async fn try_acquire(&self) -> Result<AnyGuard, LockError> {
         self.enter(Caller::task(), self.once()?, true).await
+    }
+
+    /// Acquires the lock, and waits at most `timeout`, connecting included.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::AnyLock;
+    ///
+    /// let lock = AnyLock::Permits(session.semaphore("printers", 3)?, 2);
+    /// assert!(lock.acquire_timeout(Duration::from_secs(1)).await?.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::acquire_timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<AnyGuard, LockError> {
+        self.enter(Caller::task(), self.within(timeout)?, true).await
     }
 
     /// Acquires the lock, with at most `retries` tries of `timeout` each.

@@ -88,6 +88,9 @@ impl Session {
 ///
 /// Those of [`Session::from_env`], except those of connecting.
 pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError> {
+    if let Some(name) = name {
+        check_name(name, |variable| env::var_os(variable).is_some())?;
+    }
     let prefix = name.map_or_else(|| "ZKLOCK_".to_owned(), prefix);
     let get = |name: &str| env::var_os(format!("{prefix}{name}"));
     described(&prefix, get)?.ok_or_else(|| not_configured(name))
@@ -96,6 +99,28 @@ pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError>
 fn prefix(name: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("ZKLOCK_{}_", name.chars().map(upper).collect::<String>())
+}
+
+/// Refuses a name one of whose variables is that of another session: the `TIMEOUT` of a session named
+/// `connect` would be the `CONNECT_TIMEOUT` of the default session. The same goes for `a_connect` where a
+/// session `a` is described as well.
+fn check_name(name: &str, is_set: impl Fn(&str) -> bool) -> Result<(), LockError> {
+    let prefix = prefix(name);
+    let other = ["CONNECT_", "SESSION_"].iter().find_map(|word| prefix.strip_suffix(word));
+    let Some(other) = other.filter(|other| other.ends_with('_')) else { return Ok(()) };
+    let whose = match other {
+        "ZKLOCK_" => "the default session".to_owned(),
+        other if is_set(&format!("{other}CONNECT")) => {
+            format!("the session that {other}CONNECT describes")
+        }
+        _ => return Ok(()),
+    };
+    let why = format!(
+        "a session named `{name}` cannot be made from environment variables, because \
+         {prefix}TIMEOUT is one of {whose}; give it another name, or call \
+         `SessionRegistry::global().register({name:?}, …)` when the program starts"
+    );
+    Err(LockError::new(ErrorKind::InvalidOption, why))
 }
 
 fn not_configured(name: Option<&str>) -> LockError {
@@ -309,6 +334,22 @@ mod tests {
             assert!(text.contains(&format!("ZKLOCK_{variable}: ")), "{text}");
             assert!(!text.contains("hunter"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_whose_variables_are_those_of_another_session_is_refused() {
+        let none = |_: &str| false;
+        for name in ["connect", "session", "Session"] {
+            let error = check_name(name, none).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(error.to_string().contains("_TIMEOUT is one of the default session"), "{error}");
+        }
+        for name in ["billing", "reconnect", "sessions", "a-session", "connect2"] {
+            assert!(check_name(name, none).is_ok(), "{name}");
+        }
+        let error = check_name("a-session", |name| name == "ZKLOCK_A_CONNECT").unwrap_err();
+        assert!(error.to_string().contains("ZKLOCK_A_SESSION_TIMEOUT"), "{error}");
+        assert!(from_environment(Some("session")).unwrap_err().to_string().contains("another name"));
     }
 
     #[test]

@@ -191,7 +191,9 @@ impl SessionRegistry {
     ///
     /// [`ErrorKind::NotConfigured`](crate::base::error::ErrorKind::NotConfigured) if there is none,
     /// with what to set; [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption)
-    /// for a variable whose value is not accepted.
+    /// for a variable whose value is not accepted, and for a name that is not registered and whose
+    /// variables are those of another session: `connect` and `session`, because of
+    /// `ZKLOCK_CONNECT_TIMEOUT` and `ZKLOCK_SESSION_TIMEOUT`.
     pub fn session(&self, name: Option<&str>) -> Result<Session, LockError> {
         if let Some(session) = self.local(name) {
             return Ok(session);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zklock::{
-    Embedded, ErrorKind, Event, Handoffs, LockError, LockOptions, Mutex, MutexGuard, Observer,
-    Session,
+    AnyLock, Embedded, ErrorKind, Event, Handoffs, LockError, LockOptions, Mutex, MutexGuard,
+    Observer, Session,
 };
 
 use crate::support::{contenders, on, prompt, store};
@@ -25,6 +25,28 @@ async fn a_call_waits_at_most_timeout_times_retries() {
         assert_eq!(start.elapsed().as_millis(), most);
         assert!(error.is_busy() && error.holder().is_some(), "{error}");
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_of_any_kind_waits_for_as_long_as_it_is_told() {
+    let (store, session) = store();
+    let other = on(&store);
+    let _mutex = other.mutex("a").unwrap().acquire().await.unwrap();
+    let _writer = other.rw_lock("b").unwrap().write().await.unwrap();
+    let _permit = other.semaphore("c", 1).unwrap().acquire().await.unwrap();
+    for lock in [
+        session.mutex("a").unwrap().into(),
+        AnyLock::Read(session.rw_lock("b").unwrap()),
+        AnyLock::Write(session.rw_lock("b").unwrap()),
+        AnyLock::Permits(session.semaphore("c", 1).unwrap(), 1),
+    ] {
+        let start = Instant::now();
+        let error = lock.acquire_timeout(Duration::from_millis(700)).await.unwrap_err();
+        assert_eq!(start.elapsed().as_millis(), 700);
+        assert!(error.is_busy() && error.holder().is_some(), "{error}");
+        let zero = lock.acquire_timeout(Duration::ZERO).await.unwrap_err();
+        assert_eq!(zero.kind(), ErrorKind::InvalidOption);
     }
 }
 
