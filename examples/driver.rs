@@ -27,7 +27,7 @@ impl LockDriver for Tickets {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), LockError> {
-    let bakery = Session::embedded().mutex("bakery")?.driver(Tickets)?;
+    let bakery = Session::embedded().mutex("bakery")?.with_driver(Tickets);
     let guard = bakery.acquire().await?;
     println!("{} is served", guard.path());
     guard.release().await

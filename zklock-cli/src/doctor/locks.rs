@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) async fn access(session: &Session) -> Result<(Vec<Check>, bool), Failure> {
     let user = auth();
     let root = session.root().as_str();
-    let lock = session.mutex(trial("access"))?.driver(Removed::after(Curator))?;
+    let lock = session.mutex(trial("access"))?.with_driver(Removed::after(Curator));
     let guard = match lock.acquire_timeout(TAKING).await {
         Ok(guard) => guard,
         Err(error) if error.kind() == ErrorKind::Unauthorized => {

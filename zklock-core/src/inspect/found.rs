@@ -128,7 +128,7 @@ impl Session {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Kazoo;
     ///
-    /// let _guard = session.mutex("jobs")?.driver(Kazoo::default())?.acquire().await?;
+    /// let _guard = session.mutex("jobs")?.with_driver(Kazoo::default()).acquire().await?;
     /// let sites = session.sites("jobs").await?;
     /// assert_eq!((sites.len(), sites[0].layout()), (1, "kazoo".to_owned()));
     /// assert_eq!(sites[0].contenders().await?.len(), 1);

@@ -40,7 +40,7 @@ impl Kazoo {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Kazoo;
     ///
-    /// let imports = session.mutex("imports")?.driver(Kazoo::default().identifier("worker-7"))?;
+    /// let imports = session.mutex("imports")?.with_driver(Kazoo::default().identifier("worker-7"));
     /// let _guard = imports.acquire().await?;
     /// // The result of `Lock.contenders()` in Python.
     /// assert_eq!(imports.site().contenders().await?[0].owner.host, "worker-7");

@@ -39,7 +39,7 @@ impl Numbered {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Numbered;
     ///
-    /// let lock = session.mutex("jobs")?.driver(Numbered::new("job-"))?;
+    /// let lock = session.mutex("jobs")?.with_driver(Numbered::new("job-"));
     /// assert!(lock.acquire().await?.path().ends_with("/job-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -54,7 +54,7 @@ impl Numbered {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Numbered;
     ///
-    /// let lock = session.mutex("zk_lock")?.driver(Numbered::dlock())?;
+    /// let lock = session.mutex("zk_lock")?.with_driver(Numbered::dlock());
     /// assert!(lock.acquire().await?.path().ends_with("/zk_lock/sub_0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -69,7 +69,7 @@ impl Numbered {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Numbered;
     ///
-    /// let lock = session.mutex("lock")?.driver(Numbered::lock())?;
+    /// let lock = session.mutex("lock")?.with_driver(Numbered::lock());
     /// assert!(lock.acquire().await?.path().ends_with("/lock/lock-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -118,7 +118,7 @@ impl LockDriver for Numbered {
 /// # let session = zklock::Session::embedded();
 /// use zklock::layout::ReadWriteNodes;
 ///
-/// let lock = session.rw_lock("lock-node")?.driver(ReadWriteNodes)?;
+/// let lock = session.rw_lock("lock-node")?.with_driver(ReadWriteNodes);
 /// assert!(lock.read().await?.path().ends_with("/read-node0000000000"));
 /// assert!(lock.write().await?.path().ends_with("/write-node0000000001"));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -194,7 +194,7 @@ impl HostNodes {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::HostNodes;
     ///
-    /// let lock = session.rw_lock("shared_lock")?.driver(HostNodes::of("10.0.0.7"))?;
+    /// let lock = session.rw_lock("shared_lock")?.with_driver(HostNodes::of("10.0.0.7"));
     /// assert!(lock.read().await?.path().ends_with("/10.0.0.7-R-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -254,7 +254,7 @@ impl LockDriver for HostNodes {
 /// # let session = zklock::Session::embedded();
 /// use zklock::layout::OneNode;
 ///
-/// let lock = session.mutex("exclusive_lock")?.driver(OneNode)?; // Or `session.exclusive(…)`.
+/// let lock = session.mutex("exclusive_lock")?.with_driver(OneNode); // Or `session.exclusive(…)`.
 /// assert_eq!(lock.acquire().await?.path(), "/zklock/exclusive_lock/lock");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```

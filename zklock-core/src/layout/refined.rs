@@ -67,7 +67,7 @@ macro_rules! as_below {
 /// use zklock::layout::{Curator, MaxLeases};
 ///
 /// # let session = zklock::Session::embedded();
-/// let three_at_once = session.mutex("imports")?.driver(MaxLeases::new(3, Curator)?)?;
+/// let three_at_once = session.mutex("imports")?.with_driver(MaxLeases::new(3, Curator)?);
 /// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl<D: LockDriver> MaxLeases<D> {
     /// use zklock::layout::{Curator, MaxLeases};
     ///
     /// let two = MaxLeases::new(2, Curator)?;
-    /// let _here = session.mutex("imports")?.driver(two)?.acquire().await?;
-    /// let there = elsewhere.mutex("imports")?.driver(two)?.try_acquire().await;
+    /// let _here = session.mutex("imports")?.with_driver(two).acquire().await?;
+    /// let there = elsewhere.mutex("imports")?.with_driver(two).try_acquire().await;
     /// assert!(there.is_ok());
     /// assert!(MaxLeases::new(0, Curator).is_err());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -169,7 +169,7 @@ impl<D: LockDriver> Removed<D> {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::{Kazoo, Removed};
     ///
-    /// let imports = session.mutex("imports")?.driver(Removed::after(Kazoo::default()))?;
+    /// let imports = session.mutex("imports")?.with_driver(Removed::after(Kazoo::default()));
     /// assert!(imports.acquire().await?.is_valid()); // Then `/zklock/imports` is removed as well.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```

@@ -48,7 +48,9 @@ pub struct LockInfo {
     pub(crate) driver: Arc<dyn LockDriver>,
     pub(crate) settings: Settings,
     /// What is wrong with its options.
-    pub(crate) flaw: Option<LockError>,
+    flaw: Option<LockError>,
+    /// What is wrong with its layout.
+    pub(crate) misfit: Option<LockError>,
     pub(crate) label: Option<Arc<str>>,
 }
 
@@ -81,7 +83,7 @@ impl LockInfo {
     ) -> Self {
         let settings = session.settings().of_session(mode);
         let (session, label) = (session.clone(), label(&settings));
-        LockInfo { session, name, directory, driver, settings, flaw: None, label }
+        LockInfo { session, name, directory, driver, settings, flaw: None, misfit: None, label }
     }
 
     /// Sets options of a lock that is acquired in this mode.
@@ -90,6 +92,11 @@ impl LockInfo {
         self.label = label(&self.settings);
         let checked = self.settings.check(mode, self.session.settings());
         self.flaw = checked.err().map(|error| self.on(error));
+    }
+
+    /// What is wrong with its layout or its options, which is the error of every acquire.
+    pub(crate) fn flaw(&self) -> Option<&LockError> {
+        self.misfit.as_ref().or(self.flaw.as_ref())
     }
 
     /// Returns the name of the lock.
@@ -138,7 +145,7 @@ impl LockInfo {
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Kazoo;
     ///
-    /// let mutex = session.mutex("imports")?.driver(Kazoo::default())?;
+    /// let mutex = session.mutex("imports")?.with_driver(Kazoo::default());
     /// let _guard = mutex.acquire().await?;
     /// assert_eq!(mutex.site().contenders().await?.len(), 1);
     ///
@@ -156,7 +163,7 @@ impl LockInfo {
     /// another process, a lingering node looks held.
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
         // A semaphore with `linger` is not acquired in any way.
-        if self.settings.linger.is_zero() || self.flaw.is_some() {
+        if self.settings.linger.is_zero() || self.flaw().is_some() {
             return Ok(Wait::once(&self.settings));
         }
         let why = "a lock with `linger` cannot be tried: its idle node looks held to tries in \

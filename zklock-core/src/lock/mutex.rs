@@ -82,27 +82,23 @@ impl Mutex {
         Mutex(self.0.with_options(&options, Mode::Mutex))
     }
 
-    /// Sets the layout of this lock, in place of the session's.
+    /// Sets the layout of this lock, in place of the session's. With a driver that cannot parse its own
+    /// names, or whose names ZooKeeper refuses, every acquire fails with
+    /// [`ErrorKind::InvalidOption`]; with one without mutexes, with [`ErrorKind::Unsupported`].
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::Kazoo;
     ///
-    /// let lock = session.mutex("imports")?.driver(Kazoo::default())?;
+    /// let lock = session.mutex("imports")?.with_driver(Kazoo::default());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that cannot
-    /// parse its own names, or whose names ZooKeeper refuses;
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without mutexes.
-    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
+    pub fn with_driver(self, driver: impl LockDriver) -> Self {
         self.laid_out(Some(Arc::new(driver)))
     }
 
-    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Result<Self, LockError> {
-        self.0.with_driver(driver, &[Mode::Mutex]).map(Mutex)
+    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Self {
+        Mutex(self.0.with_driver(driver, &[Mode::Mutex]))
     }
 
     /// Acquires the lock, and waits until it is granted.
@@ -274,6 +270,6 @@ impl Session {
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn exclusive(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
-        self.mutex(name)?.driver(OneNode)
+        Ok(self.mutex(name)?.with_driver(OneNode))
     }
 }

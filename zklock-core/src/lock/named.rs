@@ -67,18 +67,13 @@ impl NamedLock {
     }
 
     /// Sets the layout, which must support these modes; `None` leaves it as it is.
-    pub fn with_driver(
-        mut self,
-        driver: Option<Arc<dyn LockDriver>>,
-        modes: &[Mode],
-    ) -> Result<Self, LockError> {
-        let Some(driver) = driver else { return Ok(self) };
-        for mode in modes {
-            check(&*driver, *mode).map_err(|error| self.on(error))?;
-        }
+    pub fn with_driver(mut self, driver: Option<Arc<dyn LockDriver>>, modes: &[Mode]) -> Self {
+        let Some(driver) = driver else { return self };
         let shared = Arc::make_mut(&mut self.0);
+        let flaw = modes.iter().find_map(|mode| check(&*driver, *mode).err());
+        shared.info.misfit = flaw.map(|error| shared.info.on(error));
         (shared.info.driver, shared.queue) = (driver, OnceLock::new());
-        Ok(self)
+        self
     }
 
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
@@ -103,7 +98,7 @@ impl NamedLock {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
-        if let Some(flaw) = &self.flaw {
+        if let Some(flaw) = self.flaw() {
             return Err(flaw.clone());
         }
         let since = self.session.clock().now();

@@ -90,28 +90,24 @@ impl RwLock {
         RwLock(self.0.with_options(&options, Mode::Write))
     }
 
-    /// Sets the layout of this lock, in place of the session's.
+    /// Sets the layout of this lock, in place of the session's. With a driver that cannot parse its own
+    /// names, or whose names ZooKeeper refuses, every acquire fails with
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption); with one without readers and
+    /// writers, with [`Unsupported`](crate::base::error::ErrorKind::Unsupported).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// use zklock::layout::ReadWriteNodes;
     ///
-    /// let lock = session.rw_lock("imports")?.driver(ReadWriteNodes)?;
+    /// let lock = session.rw_lock("imports")?.with_driver(ReadWriteNodes);
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that cannot
-    /// parse its own names, or whose names ZooKeeper refuses;
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without readers and
-    /// writers.
-    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
+    pub fn with_driver(self, driver: impl LockDriver) -> Self {
         self.laid_out(Some(Arc::new(driver)))
     }
 
-    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Result<Self, LockError> {
-        self.0.with_driver(driver, &[Mode::Read, Mode::Write]).map(RwLock)
+    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Self {
+        RwLock(self.0.with_driver(driver, &[Mode::Read, Mode::Write]))
     }
 
     /// Acquires the lock for reading, and waits until it is granted.

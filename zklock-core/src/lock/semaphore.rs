@@ -104,31 +104,33 @@ impl Semaphore {
         Self::with_limit(session, name, Asked::Node(node, initial), &session.driver().semaphore())
     }
 
-    /// Sets the layout: that of the semaphores which belong to this layout of locks.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::semaphore`] and [`limit_at`](Semaphore::limit_at).
+    /// Sets the layout: that of the semaphores which belong to this layout of locks. If it is not
+    /// accepted, every acquire fails with the error: as [`Session::semaphore`] and
+    /// [`limit_at`](Semaphore::limit_at) would in that layout.
     ///
     /// ```
     /// # fn main() -> Result<(), zklock::LockError> {
     /// use zklock::{Session, layout::Kazoo};
     ///
     /// // `kazoo.recipe.lock.Semaphore(client, "/zklock/printers", max_leases=3)` in Python.
-    /// let printers = Session::embedded().semaphore("printers", 3)?.driver(Kazoo::default())?;
+    /// let printers = Session::embedded().semaphore("printers", 3)?.with_driver(Kazoo::default());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        let Shared { info, asked, queue, .. } = Arc::unwrap_or_clone(self.0);
-        // This process has not used it in that layout, except through other handles.
-        drop(queue);
-        let (session, name) = (&info.session, info.name.clone());
-        let mut laid_out = Self::with_limit(session, name, asked, &driver.semaphore())?;
-        let new = &mut Arc::make_mut(&mut laid_out.0).info;
-        let (directory, driver) = (new.directory.clone(), new.driver.clone());
-        *new = LockInfo { directory, driver, ..info };
-        Ok(laid_out)
+    pub fn with_driver(mut self, driver: impl LockDriver) -> Self {
+        let shared = Arc::make_mut(&mut self.0);
+        let (session, name) = (&shared.info.session, shared.info.name.clone());
+        match Self::with_limit(session, name, shared.asked.clone(), &driver.semaphore()) {
+            Ok(other) => {
+                // With this, the queue in the layout before is let go.
+                let Shared { info: new, queue, .. } = Arc::unwrap_or_clone(other.0);
+                let info = &mut shared.info;
+                (info.directory, info.driver, info.misfit) = (new.directory, new.driver, None);
+                (shared.queue, shared.unmixed) = (queue, OnceLock::new());
+            }
+            Err(error) => shared.info.misfit = Some(error),
+        }
+        self
     }
 
     fn with_limit(
@@ -386,7 +388,7 @@ impl Semaphore {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
-        if let Some(flaw) = &self.flaw {
+        if let Some(flaw) = self.flaw() {
             return Err(flaw.clone());
         }
         self.check(permits)?;

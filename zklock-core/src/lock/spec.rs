@@ -51,18 +51,18 @@ impl LockSpec {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does
-    /// not support it, and those of [`Session::semaphore`].
+    /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) for a semaphore with a
+    /// layout of locks, and those of [`Session::semaphore`].
     pub fn lock(&self, session: &Session, name: LockName) -> Result<AnyLock, LockError> {
         let (options, driver) = (self.options, self.driver.clone());
         let rw_lock = |name| RwLock::new(session, name).with_options(options);
         Ok(match self.kind {
             Kind::Mutex => {
                 let mutex = Mutex::new(session, name).with_options(options);
-                AnyLock::Mutex(mutex.laid_out(driver)?)
+                AnyLock::Mutex(mutex.laid_out(driver))
             }
-            Kind::Read => AnyLock::Read(rw_lock(name).laid_out(driver)?),
-            Kind::Write => AnyLock::Write(rw_lock(name).laid_out(driver)?),
+            Kind::Read => AnyLock::Read(rw_lock(name).laid_out(driver)),
+            Kind::Write => AnyLock::Write(rw_lock(name).laid_out(driver)),
             Kind::Permits { limit, permits } => {
                 if let Some(driver) = driver {
                     return Err(unsupported(&*driver, Mode::Permit).on(name.to_shared()));

@@ -96,12 +96,12 @@ impl ZkLockTemplate {
     /// # async fn example() -> Result<(), zklock::LockError> {
     /// use zklock::{Session, ZkLockTemplate, layout::Kazoo};
     ///
-    /// let beside_python = ZkLockTemplate::new(Session::embedded()).driver(Kazoo::default());
+    /// let beside_python = ZkLockTemplate::new(Session::embedded()).with_driver(Kazoo::default());
     /// let order = beside_python.execute("createOrder", || async { 42 }).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn driver(mut self, driver: impl LockDriver) -> Self {
+    pub fn with_driver(mut self, driver: impl LockDriver) -> Self {
         self.spec.driver = Some(Arc::new(driver));
         self
     }

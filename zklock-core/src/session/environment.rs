@@ -342,14 +342,19 @@ mod tests {
         for name in ["connect", "session", "Session"] {
             let error = check_name(name, none).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption);
-            assert!(error.to_string().contains("_TIMEOUT is one of the default session"), "{error}");
+            assert!(
+                error.to_string().contains("_TIMEOUT is one of the default session"),
+                "{error}"
+            );
         }
         for name in ["billing", "reconnect", "sessions", "a-session", "connect2"] {
             assert!(check_name(name, none).is_ok(), "{name}");
         }
         let error = check_name("a-session", |name| name == "ZKLOCK_A_CONNECT").unwrap_err();
         assert!(error.to_string().contains("ZKLOCK_A_SESSION_TIMEOUT"), "{error}");
-        assert!(from_environment(Some("session")).unwrap_err().to_string().contains("another name"));
+        assert!(
+            from_environment(Some("session")).unwrap_err().to_string().contains("another name")
+        );
     }
 
     #[test]

@@ -73,7 +73,7 @@ async fn an_acquire_and_a_release_go_on() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_comes_again_goes_on() {
     whichever_is_forgotten(async |store, session| {
-        let lock = |session: &Session| session.mutex("a").unwrap().driver(OneNode).unwrap();
+        let lock = |session: &Session| session.mutex("a").unwrap().with_driver(OneNode);
         let held = lock(&on(store)).acquire().await.unwrap();
         tokio::spawn(async move {
             sleep(Duration::from_millis(100)).await;
@@ -193,7 +193,7 @@ async fn a_limit_is_made_read_and_compared() {
                     kazoo.create(path, b"", NodeKind::Persistent).await.unwrap();
                 }
             }
-            let semaphore = session.semaphore("a", 2).unwrap().driver(Kazoo::default()).unwrap();
+            let semaphore = session.semaphore("a", 2).unwrap().with_driver(Kazoo::default());
             semaphore.acquire().await.unwrap().release().await.unwrap();
             assert_eq!(data(store, "/zklock/a").await, "2");
         })
@@ -253,7 +253,7 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
     for in_doubt_first in [true, false] {
         let store = Embedded::new();
         let session = briefly(&store);
-        let lock = session.rw_lock("a").unwrap().driver(ReadWriteNodes).unwrap();
+        let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
         let lock = lock.with_options(LockOptions::default().fair(true));
         let writing = lock.write().await.unwrap();
         let faults = store.faults(session.zookeeper_session().unwrap().0);

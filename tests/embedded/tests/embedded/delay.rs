@@ -302,9 +302,9 @@ async fn a_directory_that_we_make_stays_with_its_mark() {
 async fn layouts_that_keep_no_marks_are_refused() {
     let (store, session) = store();
     let refused = [
-        delayed(&session).driver(Numbered::dlock()).unwrap(),
-        delayed(&session).driver(Removed::after(Curator)).unwrap(),
-        delayed(&session).driver(MaxLeases::new(2, Curator).unwrap()).unwrap(),
+        delayed(&session).with_driver(Numbered::dlock()),
+        delayed(&session).with_driver(Removed::after(Curator)),
+        delayed(&session).with_driver(MaxLeases::new(2, Curator).unwrap()),
         session.exclusive("a").unwrap().with_options(options()),
     ];
     for mutex in refused {
@@ -313,7 +313,7 @@ async fn layouts_that_keep_no_marks_are_refused() {
         assert!(format!("{error:#}").contains("such as Curator's"), "{error}");
     }
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    let kazoo = delayed(&session).driver(Kazoo::default()).unwrap();
+    let kazoo = delayed(&session).with_driver(Kazoo::default());
     kazoo.acquire().await.unwrap().release().await.unwrap();
     assert_eq!(mark(&store).await, "");
 }

@@ -56,7 +56,7 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
 async fn a_guard_whose_handle_is_gone_keeps_other_layouts_out() {
     let (_store, session) = store();
     let guard = fair(&session, "a").acquire().await.unwrap();
-    let other = || session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+    let other = || session.mutex("a").unwrap().with_driver(Kazoo::default());
     assert!(other().acquire().await.unwrap_err().to_string().contains("layout"));
     guard.release().await.unwrap();
     other().acquire().await.unwrap().release().await.unwrap();
@@ -149,7 +149,7 @@ async fn hundreds_that_wait_for_the_first_answer_are_sent_in_order() {
 fn fair_semaphore(session: &Session, limit: u32, kazoo: bool) -> Semaphore {
     let semaphore = session.semaphore("permits", limit).unwrap();
     let semaphore = semaphore.with_options(LockOptions::default().fair(true));
-    if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore }
+    if kazoo { semaphore.with_driver(Kazoo::default()) } else { semaphore }
 }
 
 /// Who needs several waits for all of them, and nobody overtakes it meanwhile who needs fewer.

@@ -312,7 +312,7 @@ async fn no_node_is_made_while_the_connection_is_down() {
 #[tokio::test(start_paused = true)]
 async fn no_node_is_made_when_the_connection_goes_down_during_a_wait() {
     let (store, session) = store();
-    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let other = client(&store).await;
     other.create("/zklock/a/lock", b"", NodeKind::Ephemeral).await.unwrap();
@@ -432,7 +432,7 @@ async fn a_task_that_lost_its_permits_starts_anew_and_does_not_wait_for_itself()
         let (store, session) = store();
         let semaphore = session.semaphore("a", 2).unwrap();
         let semaphore = semaphore.with_options(LockOptions::new().fair(fair));
-        let semaphore = if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore };
+        let semaphore = if kazoo { semaphore.with_driver(Kazoo::default()) } else { semaphore };
         let lost = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
         let faults = store.faults(session.zookeeper_session().unwrap().0);
         faults.silence();
@@ -475,7 +475,7 @@ async fn nobody_is_busy_with_a_node_that_its_own_process_no_longer_wants() {
     const LATE: u64 = 30;
     for patience in (1..30).map(|step| 5 * step) {
         let (store, session) = prompt();
-        let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+        let mutex = session.mutex("a").unwrap().with_driver(OneNode);
         mutex.acquire().await.unwrap().release().await.unwrap();
         let faults = store.faults(session.zookeeper_session().unwrap().0);
         faults.delay_replies(Duration::from_millis(LATE));

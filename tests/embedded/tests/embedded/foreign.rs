@@ -54,7 +54,7 @@ fn rw(session: &Session) -> RwLock {
 }
 
 fn in_layout(session: &Session, driver: impl LockDriver) -> Result<AnyLock, LockError> {
-    Ok(mutex(session).driver(driver)?.into())
+    Ok(mutex(session).with_driver(driver).into())
 }
 
 /// A reader, where its queue has a writer of another client, and a writer.
@@ -71,22 +71,22 @@ fn cases() -> Vec<Case> {
         case("MaxLeases", |s| in_layout(s, MaxLeases::new(1, Curator)?), "_c_x-lock-"),
         case(
             "ReadWriteNodes, read",
-            |s| Ok(AnyLock::Read(rw(s).driver(ReadWriteNodes)?)),
+            |s| Ok(AnyLock::Read(rw(s).with_driver(ReadWriteNodes))),
             "write-node",
         ),
         case(
             "ReadWriteNodes, write",
-            |s| Ok(AnyLock::Write(rw(s).driver(ReadWriteNodes)?)),
+            |s| Ok(AnyLock::Write(rw(s).with_driver(ReadWriteNodes))),
             "read-node",
         ),
         case(
             "HostNodes, read",
-            |s| Ok(AnyLock::Read(rw(s).driver(HostNodes::of("h"))?)),
+            |s| Ok(AnyLock::Read(rw(s).with_driver(HostNodes::of("h")))),
             "10.0.0.7-W-",
         ),
         case(
             "HostNodes, write",
-            |s| Ok(AnyLock::Write(rw(s).driver(HostNodes::of("h"))?)),
+            |s| Ok(AnyLock::Write(rw(s).with_driver(HostNodes::of("h")))),
             "10.0.0.7-R-",
         ),
     ]
@@ -97,8 +97,16 @@ fn kazoos() -> Vec<Case> {
     let case = |layout, lock, peer| Case { layout, lock, peer };
     vec![
         case("Kazoo", |s| in_layout(s, Kazoo::default()), "x__lock__"),
-        case("Kazoo, read", |s| Ok(AnyLock::Read(rw(s).driver(Kazoo::default())?)), "x__lock__"),
-        case("Kazoo, write", |s| Ok(AnyLock::Write(rw(s).driver(Kazoo::default())?)), "x__rlock__"),
+        case(
+            "Kazoo, read",
+            |s| Ok(AnyLock::Read(rw(s).with_driver(Kazoo::default()))),
+            "x__lock__",
+        ),
+        case(
+            "Kazoo, write",
+            |s| Ok(AnyLock::Write(rw(s).with_driver(Kazoo::default()))),
+            "x__rlock__",
+        ),
     ]
 }
 
@@ -391,7 +399,7 @@ async fn of_two_leases_one_that_stays_leaves_the_other() {
     directory(&store).await;
     let stays = ahead(&store, "_c_x-lock-", true).await;
     let lock = |session: &Session| {
-        session.mutex("a").unwrap().driver(MaxLeases::new(2, Curator).unwrap()).unwrap()
+        session.mutex("a").unwrap().with_driver(MaxLeases::new(2, Curator).unwrap())
     };
     let other = Session::embedded_builder(&store).open().unwrap();
     // The second node: the number 0 was taken by hand.
@@ -412,7 +420,7 @@ async fn of_two_leases_one_that_stays_leaves_the_other() {
 async fn permits_that_never_come_back_are_an_error_after_a_while_and_nothing_is_held() {
     let curator = |session: &Session| session.semaphore("a", 2).unwrap();
     let kazoo =
-        |session: &Session| session.semaphore("a", 2).unwrap().driver(Kazoo::default()).unwrap();
+        |session: &Session| session.semaphore("a", 2).unwrap().with_driver(Kazoo::default());
     for (semaphore, leases) in
         [(curator as fn(&Session) -> zklock::Semaphore, "/zklock/a/leases"), (kazoo, "/zklock/a")]
     {
@@ -472,7 +480,7 @@ impl LockDriver for Counting {
 #[tokio::test(start_paused = true)]
 async fn whoever_counts_rests_until_something_changes_also_beside_a_foreign_child() {
     let (store, session) = store();
-    let lock = |session: &Session| mutex(session).driver(Counting).unwrap();
+    let lock = |session: &Session| mutex(session).with_driver(Counting);
     let held = lock(&on(&store)).acquire().await.unwrap();
     client(&store).await.create("/zklock/a/notes", b"", NodeKind::Persistent).await.unwrap();
     store.record();

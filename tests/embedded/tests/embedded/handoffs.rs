@@ -20,7 +20,7 @@ fn locks(session: &Session, bound: Handoffs) -> Vec<(u32, AnyLock)> {
     for limit in 1..=3 {
         locks.push((limit, semaphore(session, limit, bound).into()));
         let semaphore = session.semaphore(format!("kazoo-{limit}"), limit).unwrap();
-        let semaphore = semaphore.with_options(options).driver(Kazoo::default()).unwrap();
+        let semaphore = semaphore.with_options(options).with_driver(Kazoo::default());
         locks.push((limit, semaphore.into()));
     }
     locks

@@ -303,8 +303,8 @@ async fn of_several_permits_each_node_tells_of_its_own_holder() {
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before() {
     let (store, session) = prompt();
-    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
-    let mut events = on(&store).mutex("a").unwrap().driver(OneNode).unwrap().site().events();
+    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
+    let mut events = on(&store).mutex("a").unwrap().with_driver(OneNode).site().events();
     let mut next = async || match timeout(MINUTE, events.next()).await.unwrap().unwrap() {
         LockEvent::Joined(one) => ("joined", one.czxid),
         LockEvent::Granted(one) => ("granted", one.czxid),

@@ -14,7 +14,7 @@ const PRINTERS: &str = "/zklock/printers";
 const INNER: &str = "/zklock/printers-__lock__";
 
 fn printers(session: &Session, limit: u32) -> Semaphore {
-    session.semaphore("printers", limit).unwrap().driver(Kazoo::default()).unwrap()
+    session.semaphore("printers", limit).unwrap().with_driver(Kazoo::default())
 }
 
 /// Another process.
@@ -318,12 +318,9 @@ async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
             drop(three);
             // The driver goes on when this returns.
             let next = here.semaphore("printers", 5).unwrap();
-            let next = if layout == "kazoo's" { next.driver(Kazoo::default()) } else { Ok(next) };
-            let granted = match next {
-                Ok(next) => next.acquire().await.map(drop),
-                Err(error) => Err(error),
-            };
-            tell.send(granted).unwrap();
+            let is_kazoos = layout == "kazoo's";
+            let next = if is_kazoos { next.with_driver(Kazoo::default()) } else { next };
+            tell.send(next.acquire().await.map(drop)).unwrap();
         });
         assert!(!work.is_done());
         faults.release();
@@ -409,8 +406,8 @@ async fn in_one_process_a_name_is_one_thing() {
     drop(kazoo.acquire().await.unwrap());
     // Another limit, here and in another session.
     for session in [session.clone(), on(&store)] {
-        let four = session.semaphore("printers", 4).unwrap().driver(Kazoo::default());
-        invalid(four.unwrap_err(), ["another limit", "printers"]);
+        let four = session.semaphore("printers", 4).unwrap().with_driver(Kazoo::default());
+        invalid(four.acquire().await.unwrap_err(), ["another limit", "printers"]);
     }
     // Curator's semaphore and a mutex would put nodes among the permits.
     let permit = kazoo.acquire().await.unwrap();
@@ -425,13 +422,13 @@ async fn in_one_process_a_name_is_one_thing() {
     drop(kazoo);
     let mutex = session.mutex("printers").unwrap();
     let held = mutex.acquire().await.unwrap();
-    let here = session.semaphore("printers", 3).unwrap().driver(Kazoo::default()).unwrap();
+    let here = session.semaphore("printers", 3).unwrap().with_driver(Kazoo::default());
     for refused in [here, other(&store).semaphore("printers", 3).unwrap()] {
         invalid(refused.acquire().await.unwrap_err(), ["a semaphore", "a mutex"]);
     }
     // Who was refused does not use it, nor who does not hold it any more.
     drop(held);
-    let curators = session.semaphore("printers", 3).unwrap().driver(Curator).unwrap();
+    let curators = session.semaphore("printers", 3).unwrap().with_driver(Curator);
     drop(curators.acquire().await.unwrap());
     drop(mutex.acquire().await.unwrap());
 }

@@ -20,8 +20,8 @@ fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
     let (mutex, rw_lock) = (session.mutex("a").unwrap(), session.rw_lock("a").unwrap());
     let fair = session.mutex("a").unwrap().with_options(LockOptions::new().fair(true));
     if kazoo {
-        let rw_lock = rw_lock.driver(Kazoo::default()).unwrap();
-        let [mutex, fair] = [mutex, fair].map(|mutex| mutex.driver(Kazoo::default()).unwrap());
+        let rw_lock = rw_lock.with_driver(Kazoo::default());
+        let [mutex, fair] = [mutex, fair].map(|mutex| mutex.with_driver(Kazoo::default()));
         return vec![
             mutex.into(),
             fair.into(),
@@ -34,7 +34,7 @@ fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
 
 fn semaphore(session: &Session, kazoo: bool) -> AnyLock {
     let semaphore = session.semaphore("a", 2).unwrap();
-    if kazoo { semaphore.driver(Kazoo::default()).unwrap().into() } else { semaphore.into() }
+    if kazoo { semaphore.with_driver(Kazoo::default()).into() } else { semaphore.into() }
 }
 
 /// The error names the other kind, what to do, and to those who run the service where.

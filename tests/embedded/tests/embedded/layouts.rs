@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
-use zklock::{ErrorKind, LockOptions, Mode, Session};
+use zklock::{AnyLock, ErrorKind, LockOptions, Mode, MultiLock, Session};
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::driver::Proof;
 
@@ -30,7 +30,7 @@ impl LockDriver for Tickets {
 #[tokio::test]
 async fn a_driver_of_ones_own_names_the_nodes_and_excludes() {
     let (store, session) = store();
-    let mutex = session.mutex("a").unwrap().driver(Tickets).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(Tickets);
     let guard = mutex.acquire().await.unwrap();
     assert!(guard.path().starts_with("/zklock/a/ticket-"), "{}", guard.path());
     let other = Session::embedded_builder(&store).driver(Tickets).open().unwrap();
@@ -45,16 +45,20 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
     let store = zklock::Embedded::new();
     let root = Session::embedded_builder(&store).root("/").open().unwrap();
     let host = HostNodes::of("10.0.0.7");
-    for (name, session, path) in [
+    for (name, mutex, path) in [
         (
             "zk_lock",
-            root.mutex("zk_lock").unwrap().driver(Numbered::dlock()),
+            root.mutex("zk_lock").unwrap().with_driver(Numbered::dlock()),
             "/zk_lock/sub_0000000000",
         ),
-        ("lock", root.mutex("lock").unwrap().driver(Numbered::lock()), "/lock/lock-0000000000"),
-        ("x", root.mutex("x").unwrap().driver(OneNode), "/x/lock"),
+        (
+            "lock",
+            root.mutex("lock").unwrap().with_driver(Numbered::lock()),
+            "/lock/lock-0000000000",
+        ),
+        ("x", root.mutex("x").unwrap().with_driver(OneNode), "/x/lock"),
     ] {
-        let guard = session.unwrap().acquire().await.unwrap();
+        let guard = mutex.acquire().await.unwrap();
         assert_eq!(guard.path(), path);
         guard.release().await.unwrap();
         // These stay, as the documents' programs make them.
@@ -64,18 +68,18 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
             Some(zklock_core::coordinator::traits::RequestError::NodeExists)
         );
     }
-    let kazoo = root.mutex("python").unwrap().driver(Kazoo::default()).unwrap();
+    let kazoo = root.mutex("python").unwrap().with_driver(Kazoo::default());
     let guard = kazoo.acquire().await.unwrap();
     assert!(guard.path().ends_with("__lock__0000000000"), "{}", guard.path());
-    let refused = root.mutex("shared_lock").unwrap().driver(host).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    let refused = root.mutex("shared_lock").unwrap().with_driver(host).acquire().await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]
 async fn kazoos_identifier_is_the_payload() {
     let (store, session) = store();
     let layout = Kazoo::default().identifier("importer 7");
-    let guard = session.mutex("a").unwrap().driver(layout).unwrap().acquire().await.unwrap();
+    let guard = session.mutex("a").unwrap().with_driver(layout).acquire().await.unwrap();
     let (data, _) = client(&store).await.get(guard.path()).await.unwrap();
     assert_eq!(data, b"importer 7");
 }
@@ -87,13 +91,13 @@ async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
         let options = LockOptions::default().fair(fair);
         let curator = session.mutex("a").unwrap().with_options(options);
         let guard = curator.acquire().await.unwrap();
-        let kazoo = session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+        let kazoo = session.mutex("a").unwrap().with_driver(Kazoo::default());
         let error = kazoo.with_options(options).acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
         let text = format!("{error:#}");
         assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
         // The same layout, said again, is no other one.
-        let same = session.mutex("a").unwrap().driver(Curator).unwrap();
+        let same = session.mutex("a").unwrap().with_driver(Curator);
         let error = same.try_acquire().await.unwrap_err();
         assert!(error.is_busy() || error.is_deadlock(), "{error}");
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
@@ -114,7 +118,7 @@ async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too
     assert!(python.rw_lock("a").unwrap().read().await.is_err());
     // Other locks are none of its business, nor is another store, nor a root of another name.
     drop(python.mutex("b").unwrap().acquire().await.unwrap());
-    drop(Session::embedded().mutex("a").unwrap().driver(Kazoo::default()).unwrap().acquire().await);
+    drop(Session::embedded().mutex("a").unwrap().with_driver(Kazoo::default()).acquire().await);
     // The same directory by another way is the same lock.
     let builder = Session::embedded_builder(&store).root("/").driver(Kazoo::default());
     let root = builder.open().unwrap();
@@ -138,7 +142,7 @@ async fn two_layouts_of_one_lock_are_an_error_whatever_the_other_options() {
         let curator = session.mutex("a").unwrap().with_options(first);
         let guard = curator.acquire().await.unwrap();
         for other in [&session, &elsewhere] {
-            let kazoo = other.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+            let kazoo = other.mutex("a").unwrap().with_driver(Kazoo::default());
             let error = kazoo.with_options(second).try_acquire().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{first:?} {second:?}: {error}");
         }
@@ -179,7 +183,7 @@ async fn a_driver_says_which_layout_it_is_whatever_its_text() {
     let (_, session) = store();
     let mutex = |prefix, shown| {
         let driver = Prefixed { prefix, shown };
-        session.mutex("a").unwrap().driver(driver).unwrap()
+        session.mutex("a").unwrap().with_driver(driver)
     };
     let _guard = mutex("a", "one").acquire().await.unwrap();
     let error = mutex("b", "one").try_acquire().await.unwrap_err();
@@ -206,7 +210,7 @@ impl LockDriver for Sly {
 #[tokio::test]
 async fn a_driver_that_does_not_read_its_own_name_is_told_so_and_nothing_is_held() {
     let (store, session) = store();
-    let mutex = session.mutex("a").unwrap().driver(Sly).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(Sly);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let error = mutex.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
@@ -234,14 +238,36 @@ impl LockDriver for Nameless {
 }
 
 #[tokio::test]
-async fn a_driver_is_checked_when_it_is_chosen() {
+async fn a_driver_that_is_no_layout_is_the_error_of_every_acquire_until_it_is_replaced() {
     let (store, session) = store();
-    let error = session.mutex("a").unwrap().driver(Nameless(Proof::Name)).unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+    let options = LockOptions::new().retries(1);
+    let mutex = session.mutex("a").unwrap().with_driver(Nameless(Proof::Name));
+    for mutex in [mutex.clone().with_options(options), mutex.clone()] {
+        let any = AnyLock::from(&mutex);
+        for error in [
+            mutex.acquire().await.unwrap_err(),
+            mutex.try_acquire().await.unwrap_err(),
+            mutex.acquire_tries().await.unwrap_err(),
+            any.acquire_timeout(Duration::from_secs(1)).await.unwrap_err(),
+            MultiLock::new([mutex.clone()]).unwrap().acquire().await.unwrap_err(),
+        ] {
+            assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+            assert!(format!("{error:#}").contains("the same names"), "{error:#}");
+        }
+    }
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    // A flaw of the options stays where the layout is mended.
+    let zero = mutex.clone().with_options(LockOptions::new().retries(0)).with_driver(Curator);
+    assert_eq!(zero.acquire().await.unwrap_err().kind(), ErrorKind::InvalidOption);
+    drop(mutex.with_driver(Curator).acquire().await.unwrap());
+    let rw_lock = session.rw_lock("a").unwrap().with_driver(OneNode);
+    for error in [rw_lock.read().await.err(), rw_lock.write().await.err()] {
+        assert_eq!(error.unwrap().kind(), ErrorKind::Unsupported);
+    }
     let error = Session::embedded_builder(&store).driver(Nameless(Proof::Name)).open().unwrap_err();
     assert!(format!("{error:#}").contains("the same names"), "{error}");
     for proof in [Proof::Payload, Proof::Owner] {
-        let mutex = session.mutex("b").unwrap().driver(Nameless(proof)).unwrap();
+        let mutex = session.mutex("b").unwrap().with_driver(Nameless(proof));
         mutex.acquire().await.unwrap().release().await.unwrap();
     }
 }
@@ -309,7 +335,7 @@ async fn of_max_leases_so_many_hold_and_whoever_goes_makes_room() {
 #[tokio::test(start_paused = true)]
 async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
     let (store, session) = store();
-    let mutex = session.mutex("a").unwrap().driver(Numbered::dlock()).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
     mutex.acquire().await.unwrap().release().await.unwrap();
     for inner in ["a/sub_0000000004", "a/sub_0000000005"] {
         session.mutex(inner).unwrap().acquire().await.unwrap().release().await.unwrap();

@@ -82,9 +82,9 @@ async fn a_revoked_holder_that_goes_on_is_known_and_marked_as_asked() {
     let (store, session) = store();
     let layouts: [Arc<dyn Fn(Mutex) -> Mutex>; 3] = [
         Arc::new(|mutex| mutex),
-        Arc::new(|mutex| mutex.driver(Kazoo::default()).unwrap()),
+        Arc::new(|mutex| mutex.with_driver(Kazoo::default())),
         // The data are the proof there.
-        Arc::new(|mutex| mutex.driver(Numbered::lock()).unwrap()),
+        Arc::new(|mutex| mutex.with_driver(Numbered::lock())),
     ];
     for (number, layout) in layouts.iter().enumerate() {
         let named = |session: &Session| layout(session.mutex(format!("a{number}")).unwrap());

@@ -223,8 +223,8 @@ async fn a_writer_steps_down_and_a_queued_writer_stays_out() {
 async fn a_writer_of_kazoos_steps_down_and_a_queued_mutex_stays_out() {
     let (store, session) = store();
     let layout = zklock::layout::Kazoo::default;
-    let writing = session.rw_lock("a").unwrap().driver(layout()).unwrap().write().await.unwrap();
-    let mutex = on(&store).mutex("a").unwrap().driver(layout()).unwrap();
+    let writing = session.rw_lock("a").unwrap().with_driver(layout()).write().await.unwrap();
+    let mutex = on(&store).mutex("a").unwrap().with_driver(layout());
     let queued = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     settle().await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);

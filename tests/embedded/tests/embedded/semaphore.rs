@@ -500,7 +500,7 @@ async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_
         let (store, session) = store();
         let options = LockOptions::default().handoffs(Handoffs::NONE);
         let one = printers(&session, 1).with_options(options);
-        let one = if kazoo { one.driver(Kazoo::default()).unwrap() } else { one };
+        let one = if kazoo { one.with_driver(Kazoo::default()) } else { one };
         let permit = one.acquire().await.unwrap();
         let waiting = tokio::spawn(async move { one.acquire().await });
         settle().await;

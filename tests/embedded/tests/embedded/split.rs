@@ -144,7 +144,7 @@ async fn all_parts_are_lost_with_their_session() {
 #[tokio::test(start_paused = true)]
 async fn permits_of_kazoo_are_split_too() {
     let (store, session) = store();
-    let printers = session.semaphore("printers", 3).unwrap().driver(Kazoo::default()).unwrap();
+    let printers = session.semaphore("printers", 3).unwrap().with_driver(Kazoo::default());
     let mut three = printers.acquire_many(3).await.unwrap();
     let two = three.split(2).unwrap();
     two.release().await.unwrap();

@@ -238,7 +238,7 @@ async fn who_stops_elsewhere_shares_no_node_with_it() {
 #[tokio::test(start_paused = true)]
 async fn the_layouts_of_both_are_compared() {
     let (_store, session) = store();
-    let kazoo = || session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+    let kazoo = || session.mutex("a").unwrap().with_driver(Kazoo::default());
     let careful = mutex(&session);
     let guard = careful.acquire().await.unwrap();
     let error = kazoo().acquire().await.unwrap_err();

@@ -367,7 +367,7 @@ fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
 #[tokio::test]
 async fn a_template_may_have_a_layout_of_its_own() {
     let (_store, session) = store();
-    let template = ZkLockTemplate::new(session).driver(Numbered::dlock());
+    let template = ZkLockTemplate::new(session).with_driver(Numbered::dlock());
     let body = |view: GuardView| async move { view.path().to_owned() };
     let path = template.execute_with("a", body).await.unwrap();
     assert_eq!(path, "/zklock/a/sub_0000000000");

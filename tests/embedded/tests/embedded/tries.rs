@@ -34,7 +34,7 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
         let (store, session) = slow();
         let mut printers = session.semaphore("printers", 3).unwrap();
         if kazoo {
-            printers = printers.driver(Kazoo::default()).unwrap();
+            printers = printers.with_driver(Kazoo::default());
         }
         let mut tries = JoinSet::new();
         for _ in 0..4 {
@@ -215,7 +215,7 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         let (store, session) = slow();
         let printers = |session: &Session| {
             let printers = session.semaphore("printers", 2).unwrap();
-            if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
+            if kazoo { printers.with_driver(Kazoo::default()) } else { printers }
         };
         let third = printers(&on(&store));
         let held = [third.acquire().await.unwrap(), third.acquire().await.unwrap()];

@@ -347,7 +347,7 @@ async fn semaphore_permits_are_split_and_given_back_apart() {
     for kazoo in [false, true] {
         let semaphore = |session: &Session| match kazoo {
             false => session.semaphore("a", 3).unwrap(),
-            true => session.semaphore("b", 3).unwrap().driver(Kazoo::default()).unwrap(),
+            true => session.semaphore("b", 3).unwrap().with_driver(Kazoo::default()),
         };
         let mut three = semaphore(&one).acquire_many(3).await.unwrap();
         let two_of_them = three.split(2).unwrap();
@@ -447,10 +447,10 @@ async fn a_mutex_of_kazoos_layout_does_not_enter_beside_a_reader_that_was_a_writ
     let (one, two) = (bed.session().await, bed.session().await);
     let layout = zklock::layout::Kazoo::default;
     for round in 0..10 {
-        let lock = one.rw_lock("a").unwrap().driver(layout()).unwrap();
+        let lock = one.rw_lock("a").unwrap().with_driver(layout());
         let writing = lock.write().await.unwrap();
         let waiting = tokio::spawn({
-            let mutex = two.mutex("a").unwrap().driver(layout()).unwrap();
+            let mutex = two.mutex("a").unwrap().with_driver(layout());
             async move { soon("the mutex", mutex.acquire()).await.unwrap() }
         });
         until("it waits", || bed.watched().iter().any(|path| path == writing.path()).then_some(()))

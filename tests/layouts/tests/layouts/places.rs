@@ -19,7 +19,7 @@ async fn at_root() -> (RawClient, Session) {
 #[tokio::test]
 async fn dlock_of_the_documents_excludes_and_is_excluded() {
     let (mut raw, session) = at_root().await;
-    let lock = session.mutex("zk_lock").unwrap().driver(Numbered::dlock()).unwrap();
+    let lock = session.mutex("zk_lock").unwrap().with_driver(Numbered::dlock());
     let guard = lock.acquire().await.unwrap();
     let (parent, number) = guard.path().split_at("/zk_lock/sub_".len());
     assert_eq!((parent, number.len()), ("/zk_lock/sub_", 10));
@@ -44,7 +44,7 @@ async fn dlock_of_the_documents_excludes_and_is_excluded() {
 #[tokio::test]
 async fn four_steps_make_lock_lock() {
     let (raw, session) = at_root().await;
-    let lock = session.mutex("lock").unwrap().driver(Numbered::lock()).unwrap();
+    let lock = session.mutex("lock").unwrap().with_driver(Numbered::lock());
     let guard = lock.acquire().await.unwrap();
     assert!(guard.path().starts_with("/lock/lock-00000000"), "{}", guard.path());
     guard.release().await.unwrap();
@@ -55,7 +55,7 @@ async fn four_steps_make_lock_lock() {
 #[tokio::test]
 async fn lock_nodes_say_read_and_write_in_name_and_data() {
     let (mut raw, session) = at_root().await;
-    let lock = session.rw_lock("lock-node").unwrap().driver(ReadWriteNodes).unwrap();
+    let lock = session.rw_lock("lock-node").unwrap().with_driver(ReadWriteNodes);
     let reading = lock.read().await.unwrap();
     assert!(reading.path().starts_with("/lock-node/read-node0"), "{}", reading.path());
     assert_eq!(raw.data(reading.path()).unwrap(), b"read");
@@ -71,8 +71,7 @@ async fn lock_nodes_say_read_and_write_in_name_and_data() {
 #[tokio::test]
 async fn shared_locks_name_their_host() {
     let (mut raw, session) = at_root().await;
-    let lock =
-        session.rw_lock("shared_lock").unwrap().driver(HostNodes::of("192.168.0.1")).unwrap();
+    let lock = session.rw_lock("shared_lock").unwrap().with_driver(HostNodes::of("192.168.0.1"));
     let reading = lock.read().await.unwrap();
     assert!(reading.path().starts_with("/shared_lock/192.168.0.1-R-0"), "{}", reading.path());
     // Another reader of the documents enters beside it, a writer waits for both.

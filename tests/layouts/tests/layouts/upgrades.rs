@@ -2,7 +2,7 @@
 //! other, sessions that name the servers differently are those of two processes.
 
 use zklock::layout::{Curator, HostNodes, Kazoo, Numbered, ReadWriteNodes};
-use zklock::{AnyLock, ErrorKind, LockError, MultiLock, Session};
+use zklock::{AnyLock, ErrorKind, MultiLock, Session};
 
 use crate::bed::Bed;
 
@@ -12,15 +12,14 @@ const LAYOUTS: [&str; 7] =
 /// A lock that one caller holds, in a layout.
 fn lock(session: &Session, name: &str, layout: &str) -> AnyLock {
     let mutex = session.mutex(name).unwrap();
-    let write = |lock: Result<_, LockError>| AnyLock::Write(lock.unwrap());
     let rw_lock = session.rw_lock(name).unwrap();
     match layout {
-        "Curator" => mutex.driver(Curator).unwrap().into(),
-        "Kazoo" => mutex.driver(Kazoo::default()).unwrap().into(),
-        "dlock" => mutex.driver(Numbered::dlock()).unwrap().into(),
-        "lock" => mutex.driver(Numbered::lock()).unwrap().into(),
-        "ReadWriteNodes" => write(rw_lock.driver(ReadWriteNodes)),
-        "HostNodes" => write(rw_lock.driver(HostNodes::here())),
+        "Curator" => mutex.with_driver(Curator).into(),
+        "Kazoo" => mutex.with_driver(Kazoo::default()).into(),
+        "dlock" => mutex.with_driver(Numbered::dlock()).into(),
+        "lock" => mutex.with_driver(Numbered::lock()).into(),
+        "ReadWriteNodes" => AnyLock::Write(rw_lock.with_driver(ReadWriteNodes)),
+        "HostNodes" => AnyLock::Write(rw_lock.with_driver(HostNodes::here())),
         _ => session.exclusive(name).unwrap().into(),
     }
 }

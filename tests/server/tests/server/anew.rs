@@ -39,7 +39,7 @@ fn semaphore(session: &Session, kind: (bool, bool), limit: u32) -> Semaphore {
     let (kazoo, fair) = kind;
     let options = LockOptions::new().fair(fair).timeout(PATIENCE);
     let semaphore = session.semaphore(name(kind), limit).unwrap().with_options(options);
-    if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore }
+    if kazoo { semaphore.with_driver(Kazoo::default()) } else { semaphore }
 }
 
 const KINDS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];

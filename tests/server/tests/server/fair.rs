@@ -31,7 +31,7 @@ async fn fair_acquires_of_an_exclusive_lock_are_granted_in_the_order_of_the_call
 async fn fair_acquires_of_a_semaphore_are_granted_in_the_order_of_the_calls() {
     let semaphore = |session: &Session| session.semaphore("a", 1).unwrap().with_options(fair());
     in_order("fair-permits", |session| semaphore(session).into(), 5).await;
-    let kazoo = |session: &Session| semaphore(session).driver(Kazoo::default()).unwrap().into();
+    let kazoo = |session: &Session| semaphore(session).with_driver(Kazoo::default()).into();
     in_order("fair-permits-of-kazoo", kazoo, 5).await;
     // Each needs two of three.
     let several = |session: &Session| {

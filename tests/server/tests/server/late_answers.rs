@@ -19,7 +19,7 @@ async fn permits_are_granted_where_answers_take_long_on_a_busy_day() {
     let proxy = bed.proxy();
     let session = bed.session_through(&proxy).await;
     let busy = bed.busy_while_broken(&[&session]).await;
-    let semaphore = session.semaphore("printers", 1).unwrap().driver(Kazoo::default()).unwrap();
+    let semaphore = session.semaphore("printers", 1).unwrap().with_driver(Kazoo::default());
     proxy.delay(ANSWER / 2);
     let start = Instant::now();
     let permit = semaphore.acquire_timeout(PATIENCE).await.unwrap();

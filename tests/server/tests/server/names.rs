@@ -62,7 +62,7 @@ async fn a_root_that_is_an_ephemeral_node_is_said_to_be_one() {
 async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
     let bed = Bed::shared("taken-numbers");
     let session = bed.session().await;
-    let mutex = session.mutex("a").unwrap().driver(Numbered::dlock()).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
     soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     let mut inner = Vec::new();
     for name in ["a/sub_0000000004", "a/sub_0000000005"] {

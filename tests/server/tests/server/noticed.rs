@@ -78,7 +78,7 @@ async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew(
     let bed = Bed::shared("granted-anew");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let mutex = session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap();
+    let mutex = session.mutex("numbered").unwrap().with_driver(Numbered::dlock());
     mutex.acquire().await.unwrap().release().await.unwrap();
     for _ in 0..3 {
         let unheard = proxy.on(Matcher::reply(OpCode::GetChildren).first(1), Action::Drop);
@@ -106,8 +106,8 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
     let busy = bed.busy_while_broken(&[&session]).await;
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let layouts = [
-        ("one", session.mutex("one").unwrap().driver(OneNode).unwrap()),
-        ("numbered", session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap()),
+        ("one", session.mutex("one").unwrap().with_driver(OneNode)),
+        ("numbered", session.mutex("numbered").unwrap().with_driver(Numbered::dlock())),
     ];
     let control = Control::of(bed.server());
     for held_for in [0, 3, 7] {
@@ -140,7 +140,7 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     let bed = Bed::shared("granted-anew");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
     soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     let path = bed.path("a/lock");
     let mut other = bed.raw();

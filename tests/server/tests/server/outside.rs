@@ -256,7 +256,7 @@ async fn a_writer_whose_node_is_deleted_does_not_step_down_beside_the_next_one()
     for layout in [None, Some(HostNodes::here())] {
         let of = |session: &Session, name: &str| {
             let lock = session.rw_lock(name).unwrap();
-            layout.clone().map_or(lock.clone(), |layout| lock.driver(layout).unwrap())
+            layout.clone().map_or(lock.clone(), |layout| lock.with_driver(layout))
         };
         let name = if layout.is_some() { "host" } else { "a" };
         let writing = soon("the lock", of(&session, name).write()).await.unwrap();

@@ -15,7 +15,7 @@ fn printers(session: &Session, kazoo: bool) -> Semaphore {
     // A slow machine is no busy lock, and no silent server.
     let patient = LockOptions::new().timeout(PATIENCE);
     let printers = session.semaphore("printers", 1).unwrap().with_options(patient);
-    if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
+    if kazoo { printers.with_driver(Kazoo::default()) } else { printers }
 }
 
 /// The directories of the inner lock and of the permits.

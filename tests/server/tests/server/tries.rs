@@ -17,7 +17,7 @@ fn patient() -> LockOptions {
 
 fn printers(session: &Session, limit: u32, kazoo: bool) -> Semaphore {
     let printers = session.semaphore("printers", limit).unwrap().with_options(patient());
-    if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
+    if kazoo { printers.with_driver(Kazoo::default()) } else { printers }
 }
 
 async fn all<T: 'static>(tries: JoinSet<Result<T, LockError>>) -> Vec<T> {

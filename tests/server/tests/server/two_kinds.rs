@@ -20,8 +20,8 @@ fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
     let rw_lock = session.rw_lock("a").unwrap().with_options(patient());
     let fair = mutex.clone().with_options(LockOptions::new().fair(true));
     if kazoo {
-        let rw_lock = rw_lock.driver(Kazoo::default()).unwrap();
-        let [mutex, fair] = [mutex, fair].map(|mutex| mutex.driver(Kazoo::default()).unwrap());
+        let rw_lock = rw_lock.with_driver(Kazoo::default());
+        let [mutex, fair] = [mutex, fair].map(|mutex| mutex.with_driver(Kazoo::default()));
         let (read, write) = (AnyLock::Read(rw_lock.clone()), AnyLock::Write(rw_lock));
         return vec![mutex.into(), fair.into(), read, write];
     }
@@ -30,7 +30,7 @@ fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
 
 fn semaphore(session: &Session, kazoo: bool) -> AnyLock {
     let semaphore = session.semaphore("a", 5).unwrap().with_options(patient());
-    if kazoo { semaphore.driver(Kazoo::default()).unwrap().into() } else { semaphore.into() }
+    if kazoo { semaphore.with_driver(Kazoo::default()).into() } else { semaphore.into() }
 }
 
 /// A root of its own for each layout, and the sessions of two processes, one of them behind a proxy.

@@ -323,9 +323,9 @@ impl LockPlan {
             Family::ReadWrite => {
                 let lock = session.rw_lock(self.name)?;
                 let lock = match self.layout {
-                    Layout::Kazoo => lock.driver(Kazoo::default())?,
-                    Layout::ReadWrite => lock.driver(ReadWriteNodes)?,
-                    Layout::Hosts => lock.driver(host())?,
+                    Layout::Kazoo => lock.with_driver(Kazoo::default()),
+                    Layout::ReadWrite => lock.with_driver(ReadWriteNodes),
+                    Layout::Hosts => lock.with_driver(host()),
                     _ => lock,
                 };
                 let lock = lock.with_options(options);
@@ -344,7 +344,7 @@ impl LockPlan {
                     session.semaphore(self.name, limit)?
                 };
                 let lock = match self.layout {
-                    Layout::Kazoo => lock.driver(Kazoo::default())?,
+                    Layout::Kazoo => lock.with_driver(Kazoo::default()),
                     _ => lock,
                 };
                 AnyLock::Permits(lock.with_options(options), 1 + world.choose(limit))
@@ -354,11 +354,11 @@ impl LockPlan {
 
     fn mutex(&self, session: &Session) -> Result<Mutex, LockError> {
         let lock = session.mutex(self.name)?;
-        match self.layout {
-            Layout::Kazoo => lock.driver(Kazoo::default()),
-            Layout::Numbered => lock.driver(Numbered::lock()),
-            Layout::OneNode => lock.driver(OneNode),
-            Layout::Curator | Layout::ReadWrite | Layout::Hosts => Ok(lock),
-        }
+        Ok(match self.layout {
+            Layout::Kazoo => lock.with_driver(Kazoo::default()),
+            Layout::Numbered => lock.with_driver(Numbered::lock()),
+            Layout::OneNode => lock.with_driver(OneNode),
+            Layout::Curator | Layout::ReadWrite | Layout::Hosts => lock,
+        })
     }
 }

@@ -125,7 +125,7 @@ impl Task {
         let lock = self.session.mutex("nervous");
         hide_panics();
         let driver = Nervous(self.process.world().clone());
-        let Ok(lock) = lock.and_then(|lock| lock.driver(driver)) else { return };
+        let Ok(lock) = lock.map(|lock| lock.with_driver(driver)) else { return };
         if let Ok(guard) = lock.acquire_timeout(WHILE).await {
             self.sleep(self.short()).await;
             drop(guard.release().await);
@@ -176,7 +176,7 @@ impl Task {
         }
         let Some((session, label)) = self.another_session() else { return };
         self.say(|| format!("asks for {} in another layout", plan.name));
-        let lock = session.mutex(plan.name).and_then(|lock| lock.driver(OneNode));
+        let lock = session.mutex(plan.name).map(|lock| lock.with_driver(OneNode));
         if let Ok(lock) = lock
             && let Ok(other) = lock.acquire_timeout(WHILE).await
             && other.is_valid()

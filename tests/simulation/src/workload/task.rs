@@ -310,7 +310,7 @@ impl Task {
         let permits = matches!(plan.family, Family::Permits(_));
         let template = match plan.layout {
             Layout::Curator => template,
-            Layout::Kazoo if !permits => template.driver(Kazoo::default()),
+            Layout::Kazoo if !permits => template.with_driver(Kazoo::default()),
             _ => return,
         };
         let (template, share) = match plan.family {
