@@ -62,7 +62,8 @@ impl Site {
         self.directory.as_str()
     }
 
-    /// Returns what the layout of this queue is called, to show it.
+    /// Returns what the layout of this queue is called, to show it: its
+    /// [name](crate::layout::driver::LockDriver::name).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -70,8 +71,7 @@ impl Site {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn layout(&self) -> String {
-        let shown = format!("{:?}", self.driver);
-        if shown.starts_with("Kazoo {") { "kazoo".to_owned() } else { shown }
+        self.driver.name()
     }
 
     /// Returns whether this queue is the inner lock of a semaphore, in which those stand that wait for a

@@ -1,7 +1,7 @@
 //! The lock driver: how the nodes of a lock are named, read and ordered, and which of them holds
 //! it.
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::fmt;
 
 use crate::base::error::{ErrorKind, LockError};
@@ -162,6 +162,20 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
             Proof::Payload => owner.clone().marked(attempt.hyphenated()).to_payload(),
             Proof::Name | Proof::Owner => owner.to_payload(),
         }
+    }
+
+    /// Returns what the layout is called, to show it: by default, the name of its type. Errors tell it to
+    /// the clients of a service, so it names no host, process or application.
+    ///
+    /// ```
+    /// use zklock::driver::LockDriver;
+    /// use zklock::layout::{Curator, HostNodes, Removed};
+    ///
+    /// assert_eq!(HostNodes::of("db7").name(), "HostNodes");
+    /// assert_eq!(Removed::after(Curator).name(), "Removed<Curator>");
+    /// ```
+    fn name(&self) -> String {
+        without_paths(type_name::<Self>())
     }
 
     /// Returns how a node is found again: by its name, unless the layout has no room there.
@@ -460,6 +474,13 @@ pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
     behind.iter().any(|other| mine.mode != Mode::Read || other.mode != Mode::Read)
 }
 
+/// The name of a type without the modules that it and its parameters are in.
+fn without_paths(name: &str) -> String {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    let parts = name.split_inclusive(|c| !is_path(c));
+    parts.map(|part| part.rsplit_once("::").map_or(part, |(_, last)| last)).collect()
+}
+
 /// Whether a driver is of the type of this one, and equal to it.
 pub fn is_equal<D: LockDriver + PartialEq>(one: &D, other: &dyn LockDriver) -> bool {
     (other as &dyn Any).downcast_ref() == Some(one)
@@ -496,13 +517,10 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
         let contender = driver.parse(&name).ok_or_else(|| unread(driver, &name))?;
         let sequential = driver.kind() == NodeKind::EphemeralSequential;
         if contender.name != name || sequential && contender.sequence != number {
-            return Err(refuse(
-                driver,
-                format!(
-                    "reads {name:?} as {:?} with number {}",
-                    contender.name, contender.sequence
-                ),
-            ));
+            let (read, number) = (contender.name, contender.sequence);
+            let what = "does not read a name that it gave itself as it is".to_owned();
+            let aside = format!("it reads {name:?} as {read:?} with number {number}");
+            return Err(refuse(driver, what).aside(format!("{driver:?}: {aside}")));
         }
     }
     if !driver.supports(mode) {
@@ -603,46 +621,49 @@ impl NewNode {
         } else {
             return Ok(());
         };
-        Err(refuse(driver, format!("returns the prefix {prefix:?}, which {flaw}")))
+        let refused = refuse(driver, format!("returns a prefix that {flaw}"));
+        Err(refused.aside(format!("{driver:?}: the prefix is {prefix:?}")))
     }
 }
 
 fn refuse(driver: &dyn LockDriver, what: String) -> LockError {
-    LockError::new(ErrorKind::InvalidOption, format!("the driver {driver:?} {what}"))
+    let error =
+        LockError::new(ErrorKind::InvalidOption, format!("the driver {} {what}", driver.name()));
+    error.aside(format!("{driver:?}"))
 }
 
 /// The error of a driver that does not parse its own names.
 pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
-    let what = format!(
-        "does not parse the name {name:?}, which it gave itself; `parse` must accept every name \
-         that begins with `prefix`"
-    );
-    refuse(driver, what)
+    let what = "does not parse the name of a node of its own; `parse` must accept every name that begins \
+                with `prefix`";
+    refuse(driver, what.to_owned()).aside(format!("{driver:?}: the name is {name:?}"))
 }
 
 /// The error of a mode that a layout does not have.
 pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
-    let why = format!("the layout {driver:?} does not support the mode {mode}");
-    LockError::new(ErrorKind::Unsupported, why)
+    let why = format!("the layout {} does not support the mode {mode}", driver.name());
+    LockError::new(ErrorKind::Unsupported, why).aside(format!("{driver:?}"))
 }
 
 /// The error of a layout whose directories cannot keep marks.
 pub fn unmarked(driver: &dyn LockDriver) -> LockError {
     let why = format!(
         "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a unique \
-         name, in a directory that stays, such as Curator's; {driver:?} is not such a layout"
+         name, in a directory that stays, such as Curator's; {} is not such a layout",
+        driver.name()
     );
-    LockError::new(ErrorKind::Unsupported, why)
+    LockError::new(ErrorKind::Unsupported, why).aside(format!("{driver:?}"))
 }
 
 /// The error of two layouts in one directory.
 pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
     let why = format!(
-        "this process already uses it in the layout {present:?}, which {wanted:?} would not \
-         exclude; use one layout for all (a driver of one's own says in `is_same_layout` which \
-         others are the same)"
+        "this process already uses it in the layout {}, which {} would not exclude; use one layout \
+         for all (a driver of one's own says in `is_same_layout` which others are the same)",
+        present.name(),
+        wanted.name()
     );
-    LockError::new(ErrorKind::InvalidOption, why)
+    LockError::new(ErrorKind::InvalidOption, why).aside(format!("{present:?}, {wanted:?}"))
 }
 
 #[cfg(test)]
@@ -720,9 +741,42 @@ mod tests {
         ] {
             let error = check(&driver, Mode::Mutex).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption);
-            assert!(error.to_string().contains(why), "{error}");
+            assert!(format!("{error:#}").contains(why), "{error:#}");
         }
         assert_eq!(check(&GOOD, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    /// What a driver has in it, and what it writes, is for the log.
+    #[test]
+    fn errors_name_a_layout_and_show_only_operators_what_it_contains() {
+        use crate::layout::kazoo::Kazoo;
+        use crate::layout::plain::HostNodes;
+
+        let hosts = HostNodes::of("db7");
+        let node = |host| HostNodes::of(host).node(&Attempt::new(), Mode::Read, &Owner::default());
+        let named = Kazoo::default().identifier("db7");
+        for (what, error) in [
+            ("mixed", mixed(&hosts, &HostNodes::of("db8"))),
+            ("unsupported", unsupported(&hosts, Mode::Mutex)),
+            ("unmarked", unmarked(&hosts)),
+            ("unread", unread(&hosts, "db7-R-0000000001")),
+            ("refused", refuse(&hosts, "is not accepted".to_owned())),
+            ("prefix", node("db7/").check(&HostNodes::of("db7/")).unwrap_err()),
+            ("kazoo", mixed(&named, &hosts)),
+        ] {
+            let text = error.to_string();
+            assert!(!text.contains("db7") && text.contains("HostNodes"), "{what}: {text}");
+            assert!(format!("{error:#}").contains("db7"), "{what}: {error:#}");
+        }
+        let lying = Faulty { parse: |name| Some(Contender::new(name, 7, Mode::Mutex)), ..GOOD };
+        let error = check(&lying, Mode::Mutex).unwrap_err();
+        assert!(!error.to_string().contains("0000000000"), "{error}");
+    }
+
+    #[test]
+    fn a_type_is_shown_without_its_modules() {
+        assert_eq!(without_paths("a::b::Removed<c::Kazoo<d::E>, f::G>"), "Removed<Kazoo<E>, G>");
+        assert_eq!(GOOD.name(), "Faulty");
     }
 
     #[test]

@@ -17,8 +17,7 @@ use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 ///
 /// Parents are persistent, because a kazoo lock object fails for ever after its parent was removed.
 /// In Python, `contenders()` returns the payloads: JSON with host, process and application, or the
-/// [identifier](Kazoo::identifier).
-/// application, or the [identifier](Kazoo::identifier) given here.
+/// [identifier](Kazoo::identifier) given here.
 ///
 /// ```
 /// use zklock::driver::LockDriver;
@@ -53,6 +52,10 @@ impl Kazoo {
 }
 
 impl LockDriver for Kazoo {
+    fn name(&self) -> String {
+        "kazoo".to_owned()
+    }
+
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
         let marker = if mode == Mode::Read { "__rlock__" } else { "__lock__" };
         attempt.simple() + marker

@@ -58,6 +58,10 @@ fn verdict(queue: &[Contender], mine: &Contender, limit: usize) -> Verdict {
 }
 
 impl LockDriver for Permits {
+    fn name(&self) -> String {
+        "Curator's InterProcessSemaphoreV2".to_owned()
+    }
+
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
         ["_c_", &attempt.hyphenated(), "-lease-"].concat()
     }
@@ -110,6 +114,10 @@ impl fmt::Debug for KazooPermits {
 }
 
 impl LockDriver for KazooPermits {
+    fn name(&self) -> String {
+        "kazoo's Semaphore".to_owned()
+    }
+
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
         attempt.simple()
     }

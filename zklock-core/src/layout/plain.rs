@@ -79,6 +79,10 @@ impl Numbered {
 }
 
 impl LockDriver for Numbered {
+    fn name(&self) -> String {
+        format!("Numbered({:?})", self.0)
+    }
+
     fn prefix(&self, _: &Attempt, _: Mode) -> String {
         self.0.to_owned()
     }

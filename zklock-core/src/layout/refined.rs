@@ -109,6 +109,10 @@ impl<D: LockDriver> MaxLeases<D> {
 impl<D: LockDriver> LockDriver for MaxLeases<D> {
     as_below!();
 
+    fn name(&self) -> String {
+        format!("MaxLeases<{}>", self.layout.name())
+    }
+
     fn removes_directory(&self) -> bool {
         self.layout.removes_directory()
     }
@@ -180,6 +184,10 @@ impl<D: LockDriver> Removed<D> {
 
 impl<D: LockDriver> LockDriver for Removed<D> {
     as_below!();
+
+    fn name(&self) -> String {
+        format!("Removed<{}>", self.layout.name())
+    }
 
     fn removes_directory(&self) -> bool {
         true
