@@ -289,6 +289,13 @@ fn the_commands_that_a_page_names_exist() {
     assert_none("commands that do not exist", &wrong);
 }
 
+/// Somebody decides by it whether to read on. What does not fit is in the guide.
+#[test]
+fn the_readme_is_short() {
+    let readme = fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(readme <= 9_000, "README.md has {readme} bytes, and at most 9,000 are wanted");
+}
+
 /// Its codes, and the words by which the page finds an incident.
 #[test]
 fn the_runbook_has_everything_that_why_can_say() {
