@@ -1,7 +1,7 @@
 """Prepares the pages for mdBook: what a link outside of the guide leads to is in the repository.
 
 On GitHub every page is read where it is, and its links are paths in the repository. The guide also
-contains two pages from other folders (see SUMMARY.md). mdBook calls this program with the book as
+contains pages from other folders (see SUMMARY.md). mdBook calls this program with the book as
 JSON; see "Preprocessors" in its own guide.
 """
 

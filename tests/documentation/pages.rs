@@ -390,6 +390,41 @@ fn the_page_of_errors_has_every_kind_with_its_code() {
     assert_eq!(listed.count(), rows.len(), "the page lists each kind once");
 }
 
+/// What the first cells of a page's tables name.
+fn named(page: &str) -> BTreeSet<String> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let names = cells.flat_map(|cell| cell.split(',').map(|name| name.trim().trim_matches('`')));
+    names.map(str::to_owned).collect()
+}
+
+/// The documentation of `LockOptions` includes the page.
+#[test]
+fn the_page_of_options_has_every_option() {
+    let read = |path: &str| fs::read_to_string(root().join("zklock-core").join(path)).unwrap();
+    let source = read("src/base/options.rs");
+    let fields = source.lines().filter_map(|line| line.strip_prefix("    pub "));
+    let fields = fields.filter_map(|line| line.split_once(": Option<"));
+    let fields: BTreeSet<_> = fields.map(|(name, _)| name.to_owned()).collect();
+    assert!(fields.len() >= 17, "{fields:?}");
+    assert_eq!(named(&read("lock-options.md")), fields);
+}
+
+/// The documentation of `Session::from_env` includes the page.
+#[test]
+fn the_page_of_environment_variables_has_every_variable() {
+    let read = |path: &str| fs::read_to_string(root().join("zklock-core").join(path)).unwrap();
+    let source = read("src/session/environment.rs");
+    let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let asked = ["get(\"", "duration(\"", "file(\""]
+        .iter()
+        .flat_map(|ask| source.split(ask).skip(1))
+        .filter_map(|rest| rest.split_once("\")?"));
+    let asked: BTreeSet<_> = asked.map(|(name, _)| format!("ZKLOCK_{name}")).collect();
+    assert!(asked.len() >= 13, "{asked:?}");
+    assert_eq!(named(&read("environment.md")), asked);
+}
+
 #[test]
 fn the_guide_lists_every_page() {
     let pages = pages();

@@ -29,6 +29,8 @@ use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 /// assert_eq!(orders.options().fair, Some(false)); // As the library says.
 /// # Ok::<(), zklock::LockError>(())
 /// ```
+///
+#[doc = include_str!("../../lock-options.md")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]

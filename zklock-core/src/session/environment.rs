@@ -16,27 +16,7 @@ impl Session {
     /// Connects as the environment variables say. Called when the program starts, it reports a
     /// wrong value then, and not at the first use of a lock.
     ///
-    /// | variable | meaning | without it |
-    /// | --- | --- | --- |
-    /// | `ZKLOCK_CONNECT` | a connect string, or `embedded` | an error |
-    /// | `ZKLOCK_ROOT` | the node below which the locks are | `/zklock` |
-    /// | `ZKLOCK_APP` | the application's name, as other processes see it | the program's name |
-    /// | `ZKLOCK_SESSION_TIMEOUT` | the session timeout to request, for instance `15s` | `10s` |
-    /// | `ZKLOCK_CONNECT_TIMEOUT` | the longest time to connect, for instance `3s` | `5s` |
-    /// | `ZKLOCK_TICK_TIME` | the servers' `tickTime`, for instance `2s` | unknown |
-    /// | `ZKLOCK_TIMEOUT` | the longest time of one try, for instance `500ms` | `2s` |
-    /// | `ZKLOCK_RETRIES` | the total number of tries | 2 |
-    /// | `ZKLOCK_AUTH` | credentials, for instance `digest:user:password` | none |
-    /// | `ZKLOCK_ACL` | who may access the nodes: `open`, `creator` or `read-only-others` | `open` |
-    /// | `ZKLOCK_TLS_CA` | with the feature `tls`: a PEM file with the trusted authorities | no TLS |
-    /// | `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | PEM files with a client certificate and its key | none |
-    ///
-    /// An empty value counts as none.
-    ///
-    /// If [`init`](crate::session::registry::init) was not called, the first call that needs a
-    /// default session makes it from these variables. The variables of a session named `billing`
-    /// are `ZKLOCK_BILLING_CONNECT` and so on. [`timing`](Session::timing) returns what the server
-    /// granted.
+    /// [`timing`](Session::timing) returns what the server granted.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -55,6 +35,8 @@ impl Session {
     /// # Cancel safety
     ///
     /// Dropping the future closes the session in the background.
+    ///
+    #[doc = include_str!("../../environment.md")]
     pub async fn from_env() -> Result<Session, LockError> {
         from_environment(None)?.connect().await
     }
