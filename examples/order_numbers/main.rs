@@ -24,15 +24,15 @@ use issue::Half;
 use options::{Command, Options};
 use report::Tally;
 use scratch::Scratch;
+use tokio::runtime::Runtime;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let outcome = match options::parse() {
         Ok(Command::Help) => options::help(),
-        Ok(Command::Run(options)) => run(&options).await,
-        Ok(Command::Child(child)) => processes::child(child).await.map(|()| true),
+        Ok(Command::Run(options)) => run(&options),
+        Ok(Command::Child(child)) => processes::child(child).map(|()| true),
         Err(error) => {
             eprintln!("order_numbers: {error:#}");
             return ExitCode::from(2);
@@ -49,7 +49,8 @@ async fn main() -> ExitCode {
 }
 
 /// Runs both halves. True if the locked one issued every number exactly once.
-async fn run(options: &Options) -> Outcome<bool> {
+fn run(options: &Options) -> Outcome<bool> {
+    let runtime = Runtime::new()?;
     let scratch = Scratch::new()?;
     let mut out = io::stdout();
     options.introduce(&mut out)?;
@@ -59,8 +60,8 @@ async fn run(options: &Options) -> Outcome<bool> {
         writeln!(out, "\n{}", half.title())?;
         let counter = Counter::create(scratch.file(half.name()))?;
         let issued = match options.processes {
-            1 => worker::issue_here(half, &counter, options).await?,
-            _ => processes::issue_in_many(half, &counter, options).await?,
+            1 => runtime.block_on(worker::issue_here(half, &counter, options))?,
+            _ => processes::issue_in_many(half, &counter, options)?,
         };
         let tally = Tally::of(&issued.numbers(), options.orders_in_all(), counter.read()?);
         report::show(&mut out, half, &issued, &tally)?;

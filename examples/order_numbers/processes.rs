@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use tokio::task::spawn_blocking;
+use tokio::runtime::Runtime;
 
 use crate::Outcome;
 use crate::counter::Counter;
@@ -18,16 +18,7 @@ use crate::options::{Child, Options};
 use crate::worker::{Issued, run_workers};
 
 /// Issues order numbers with this many processes.
-pub(crate) async fn issue_in_many(
-    half: Half,
-    counter: &Counter,
-    options: &Options,
-) -> Outcome<Issued> {
-    let (counter, options) = (counter.clone(), options.clone());
-    spawn_blocking(move || lead(half, &counter, &options)).await?
-}
-
-fn lead(half: Half, counter: &Counter, options: &Options) -> Outcome<Issued> {
+pub(crate) fn issue_in_many(half: Half, counter: &Counter, options: &Options) -> Outcome<Issued> {
     let start = |_| Process::start(half, counter, options);
     let mut processes: Vec<Process> = (0..options.processes).map(start).collect::<Outcome<_>>()?;
     for process in &mut processes {
@@ -130,11 +121,12 @@ impl Drop for Process {
 }
 
 /// The part of a child process.
-pub(crate) async fn child(child: Child) -> Outcome<()> {
+pub(crate) fn child(child: Child) -> Outcome<()> {
     let Child { half, file, options } = child;
+    let runtime = Runtime::new()?;
     let session = match half {
         Half::Unlocked => None,
-        Half::Locked => Some(options.session().await?),
+        Half::Locked => Some(runtime.block_on(options.session())?),
     };
     let mut out = io::stdout();
     writeln!(out, "ready")?;
@@ -143,14 +135,20 @@ pub(crate) async fn child(child: Child) -> Outcome<()> {
     if line.trim_end() != "go" {
         return Err("the parent process is gone".into());
     }
-    let issued = run_workers(half, &Counter::at(file), options.workers, options.orders).await?;
+    let counter = Counter::at(file);
+    let issued = runtime.block_on(run_workers(half, &counter, options.workers, options.orders));
+    if let Some(session) = session.as_ref().filter(|_| issued.is_err()) {
+        // With it ends what the other workers wait for.
+        runtime.block_on(session.close());
+    }
+    let issued = issued?;
     writeln!(out, "done")?;
     for numbers in &issued.workers {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         writeln!(out, "{}", numbers.join(" "))?;
     }
     if let Some(session) = session {
-        session.close().await;
+        runtime.block_on(session.close());
     }
     Ok(())
 }

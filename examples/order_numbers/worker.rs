@@ -39,7 +39,8 @@ pub(crate) async fn issue_here(
     issued
 }
 
-/// Runs the workers to their end. The first failure ends all of them.
+/// Runs the workers to their end, each on a thread for blocking work. A failure is returned at once; then
+/// the session closes, and with it ends what the others wait for.
 pub(crate) async fn run_workers(
     half: Half,
     counter: &Counter,
@@ -50,12 +51,9 @@ pub(crate) async fn run_workers(
     let mut running = JoinSet::new();
     for worker in 0..workers {
         let counter = counter.clone();
-        running.spawn(async move {
-            let mut numbers = Vec::with_capacity(orders);
-            for _ in 0..orders {
-                numbers.push(half.issue(&counter).await?);
-            }
-            Outcome::Ok((worker, numbers))
+        running.spawn_blocking(move || {
+            let numbers: Result<Vec<_>, _> = (0..orders).map(|_| half.issue(&counter)).collect();
+            Outcome::Ok((worker, numbers?))
         });
     }
     let mut by_worker = vec![Vec::new(); workers];

@@ -1,9 +1,16 @@
 //! The data: plain files that all processes share, in place of a database.
+//!
+//! Files block a thread. A write that another thread did, as `spawn_blocking` and `tokio::fs` arrange,
+//! would be awaited, and a handler can be dropped at an await, when its client hangs up: its lock would be
+//! free before the write is done. So files are used in place, after the runtime was told.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 /// A folder of numbers. Nothing in this type keeps two writers apart.
 #[derive(Clone, Debug)]
@@ -34,7 +41,8 @@ impl Store {
     /// Sets balances. There is no await in this function: a caller that is cancelled has set all or
     /// none. (A database would do it in a transaction.)
     pub(crate) fn set_balances(&self, balances: &[(u64, u64)]) -> io::Result<()> {
-        balances.iter().try_for_each(|(account, balance)| write(&self.account(*account), *balance))
+        let mut all = balances.iter();
+        in_place(|| all.try_for_each(|(account, balance)| write(&self.account(*account), *balance)))
     }
 
     /// Returns the number of the last order.
@@ -45,9 +53,11 @@ impl Store {
     /// Adds an order with a unique number.
     pub(crate) fn add_order(&self, number: u64, customer: u64) -> io::Result<()> {
         let order = self.folder.join(format!("orders/{number}"));
-        let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
-        write!(order, "{customer}")?;
-        write(&self.folder.join("orders/last"), number)
+        in_place(|| {
+            let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
+            write!(order, "{customer}")?;
+            write(&self.folder.join("orders/last"), number)
+        })
     }
 
     /// Returns whether a job was done.
@@ -57,7 +67,7 @@ impl Store {
 
     /// Records that a job was done.
     pub(crate) fn done(&self, job: u64) -> io::Result<()> {
-        write(&self.job(job), 1)
+        in_place(|| write(&self.job(job), 1))
     }
 
     fn account(&self, account: u64) -> PathBuf {
@@ -69,7 +79,7 @@ impl Store {
     }
 
     async fn read(&self, path: &Path) -> io::Result<Option<u64>> {
-        let number = match fs::read_to_string(path) {
+        let number = match in_place(|| fs::read_to_string(path)) {
             Ok(text) => Some(text.parse().map_err(io::Error::other)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -78,6 +88,18 @@ impl Store {
         // prevent.
         tokio::time::sleep(self.latency).await;
         Ok(number)
+    }
+}
+
+/// Lets other tasks go on in other threads meanwhile; a runtime with one thread has none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the runtime is asked whether it has several threads"
+)]
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        _ => work(),
     }
 }
 
