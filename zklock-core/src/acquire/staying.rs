@@ -32,7 +32,7 @@ impl AcquireLoop<'_> {
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
         let times = times.unwrap_or(u32::MAX);
-        if !generation.is_check_due(self.directory(), &obstacle.head, times) {
+        if !generation.take_due_check(self.directory(), &obstacle.head, times) {
             return Ok(());
         }
         match phantom_among(generation, others).await {

@@ -86,9 +86,16 @@ impl HeadAges {
         self.check_after
     }
 
-    /// Records the head of the queue in a directory. Returns whether it has been there for so many times
-    /// the age from which it is checked; its age then begins anew, so that only one of the waiters checks it.
-    pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32, now: Instant) -> bool {
+    /// Records the head of the queue in a directory, and takes the check of it, if that is due: if it has
+    /// been there for so many times the age from which it is checked. Its age then begins anew, so that
+    /// only one of the waiters checks it. Returns whether it is for the caller to check.
+    pub fn take_due_check(
+        &self,
+        directory: &str,
+        path: &Arc<str>,
+        times: u32,
+        now: Instant,
+    ) -> bool {
         let due = self.check_after.saturating_mul(times);
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime = directories.lifetime;
@@ -139,16 +146,17 @@ mod tests {
     #[test]
     fn a_head_is_checked_once_in_a_session_timeout() {
         let (head_ages, [a, b]) = (HeadAges::new(CHECK_AFTER), ["/l/a", "/l/b"].map(Arc::from));
-        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_check_due("/l", &a, 1, at(now)));
+        let asked =
+            [0, 9, 10, 11, 19, 20].map(|now| head_ages.take_due_check("/l", &a, 1, at(now)));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        assert!(!head_ages.is_check_due("/l", &b, 1, at(40)), "another");
-        assert!(!head_ages.is_check_due("/m", &b, 1, at(50)), "of another queue");
-        assert!(head_ages.is_check_due("/l", &b, 1, at(50)));
-        let asked = [65, 79, 80, 95].map(|now| head_ages.is_check_due("/l", &b, 3, at(now)));
+        assert!(!head_ages.take_due_check("/l", &b, 1, at(40)), "another");
+        assert!(!head_ages.take_due_check("/m", &b, 1, at(50)), "of another queue");
+        assert!(head_ages.take_due_check("/l", &b, 1, at(50)));
+        let asked = [65, 79, 80, 95].map(|now| head_ages.take_due_check("/l", &b, 3, at(now)));
         assert_eq!(asked, [false, false, true, false], "for whom it is not the first to ask");
         // Another one of the same process that is nearer has asked.
-        assert!(head_ages.is_check_due("/l", &b, 1, at(100)));
-        assert!(!head_ages.is_check_due("/l", &b, 3, at(120)));
+        assert!(head_ages.take_due_check("/l", &b, 1, at(100)));
+        assert!(!head_ages.take_due_check("/l", &b, 3, at(120)));
     }
 
     #[test]
@@ -158,11 +166,11 @@ mod tests {
             let own = since.map(|since| Age { czxid: 10, since: at(since) });
             head_ages.has_stayed("/l", czxid, own, at(now))
         };
-        assert!(!head_ages.is_check_due("/l", &head, 1, at(0)));
-        assert!(head_ages.is_check_due("/l", &head, 1, at(20)));
+        assert!(!head_ages.take_due_check("/l", &head, 1, at(0)));
+        assert!(head_ages.take_due_check("/l", &head, 1, at(20)));
         assert!(!has_stayed(7, None, 20) && !has_stayed(8, Some(11), 20));
         assert!(has_stayed(9, Some(10), 20) && !has_stayed(11, Some(10), 20));
-        assert!(head_ages.is_check_due("/l", &head, 1, at(30)));
+        assert!(head_ages.take_due_check("/l", &head, 1, at(30)));
         assert!(has_stayed(7, None, 30) && !has_stayed(12, None, 30), "another at the same path");
     }
 
@@ -171,7 +179,7 @@ mod tests {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
-            assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, now));
+            assert!(!head_ages.take_due_check(&number.to_string(), &head, 1, now));
             assert!(head_ages.directories.lock().unwrap().entries.len() <= 2 * MANY);
         }
     }
@@ -180,7 +188,7 @@ mod tests {
     fn many_queues_at_the_same_time_are_not_looked_through_for_each_of_them() {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
-            assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, at(0)));
+            assert!(!head_ages.take_due_check(&number.to_string(), &head, 1, at(0)));
         }
         assert!(head_ages.directories.lock().unwrap().capacity >= 10 * MANY);
     }
@@ -189,7 +197,7 @@ mod tests {
     #[test]
     fn nodes_of_no_session_that_are_gone_are_forgotten() {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
-        assert!(!head_ages.is_check_due("/l", &head, 1, at(0)));
+        assert!(!head_ages.take_due_check("/l", &head, 1, at(0)));
         for czxid in 0..10 * MANY {
             let now = at(czxid as u64 / 50);
             let czxid = czxid as i64 + 2;

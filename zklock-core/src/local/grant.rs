@@ -130,11 +130,6 @@ impl Grant {
         })
     }
 
-    /// The number of those who were ahead of it at first.
-    pub fn ahead(&self) -> u32 {
-        self.ahead
-    }
-
     /// How it was granted; `nested` inside a call that holds it.
     pub fn as_granted(&self, nested: bool) -> Granted {
         let by = match (nested, self.token.is_first()) {

@@ -182,8 +182,8 @@ impl Generation {
 
     /// Whether a contender has been at the head of a queue for so many long waits, as seen by those who
     /// waited there. True once per such time.
-    pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
-        self.head_ages.is_check_due(directory, path, times, self.lease.clock().now())
+    pub fn take_due_check(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
+        self.head_ages.take_due_check(directory, path, times, self.lease.clock().now())
     }
 
     /// Whether a contender that belongs to no session has been there for a long wait, as far as is known;
