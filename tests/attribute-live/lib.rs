@@ -41,7 +41,7 @@ macro_rules! compiled {
         #[doc = "```"]
         #[doc = "```"]
         #[doc = include_str!("../../zklock-macros/expansions/preamble.txt")]
-        #[doc = include_str!(concat!("../../zklock-macros/expansions/", $name, ".expanded.rs"))]
+        #[doc = include_str!(concat!("../attribute/expansions/", $name, ".rs"))]
         #[doc = "```"]
         pub mod $module {}
     )*};

@@ -26,7 +26,7 @@ fn sources(folder: &str) -> Vec<String> {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
             found.extend(sources(&format!("{folder}/{name}")));
-        } else if name.ends_with(".rs") && !name.ends_with(".expanded.rs") {
+        } else if name.ends_with(".rs") {
             found.push(fs::read_to_string(path).unwrap());
         }
     }

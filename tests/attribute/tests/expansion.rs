@@ -1,6 +1,7 @@
 //! What the attribute expands to, option by option.
 //!
-//! The files are in `zklock-macros/expansions`; `zklock-macros/options.md` shows what is expanded. With `BLESS=1` in the environment they are written anew.
+//! What is expanded is in `zklock-macros/expansions`, which `zklock-macros/options.md` shows, and what comes
+//! of it in `tests/attribute/expansions`. With `BLESS=1` in the environment the latter are written anew.
 
 #![allow(missing_docs)]
 
@@ -83,16 +84,15 @@ fn take_attribute(function: &mut ItemFn) -> Option<TokenStream> {
 
 #[test]
 fn expansions_are_the_documented_ones() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zklock-macros/expansions");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seen = 0;
-    for entry in fs::read_dir(directory).unwrap() {
+    for entry in fs::read_dir(here.join("../../zklock-macros/expansions")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.ends_with(".expanded"))
-        else {
+        if !name.ends_with(".rs") {
             continue;
-        };
-        let expected = path.with_file_name(format!("{stem}.expanded.rs"));
+        }
+        let expected = here.join("expansions").join(name);
         let actual = expanded(&fs::read_to_string(&path).unwrap());
         if env::var_os("BLESS").is_some() {
             fs::write(&expected, &actual).unwrap();
@@ -102,6 +102,7 @@ fn expansions_are_the_documented_ones() {
         seen += 1;
     }
     assert!(seen > 8, "only {seen} files");
+    assert_eq!(fs::read_dir(here.join("expansions")).unwrap().count(), seen, "one for each");
 }
 
 /// Those that show no option.
@@ -114,9 +115,7 @@ fn the_reference_shows_what_is_expanded_here() {
     for entry in fs::read_dir(package.join("expansions")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        let Some(name) = name.strip_suffix(".rs").filter(|name| !name.contains('.')) else {
-            continue;
-        };
+        let Some(name) = name.strip_suffix(".rs") else { continue };
         let block = format!("```rust,ignore\n{}```\n", fs::read_to_string(&path).unwrap());
         assert!(
             NOT_IN_THE_REFERENCE.contains(&name) || reference.contains(&block),

@@ -47,21 +47,28 @@ const MANY: usize = 100;
 
 const ALL: usize = usize::MAX;
 
+const UP_TO_1000: &[usize] = &[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+/// What is measured in one process: the locks, and a bound of what is possible.
+const fn beside(bound: Line) -> [Line; 6] {
+    [
+        line("zklock", "zklock", ALL),
+        line("curator", "Curator", ALL),
+        line("kazoo", "kazoo", MANY),
+        line("client-lock", "Client::lock", ALL),
+        line("redis", "Redis, no fsync", ALL),
+        bound,
+    ]
+}
+
 /// All pictures.
 pub(crate) const AXES: [Axis; 3] = [
     Axis {
         name: "tasks",
         title: "One process, one lock, more and more tasks",
         unit: "tasks",
-        points: &[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
-        sides: &[
-            line("zklock", "zklock", ALL),
-            line("curator", "Curator", ALL),
-            line("kazoo", "kazoo", MANY),
-            line("client-lock", "Client::lock", ALL),
-            line("redis", "Redis, no fsync", ALL),
-            line("tokio-mutex", "tokio mutex (no ZooKeeper)", ALL),
-        ],
+        points: UP_TO_1000,
+        sides: &beside(line("tokio-mutex", "tokio mutex (no ZooKeeper)", ALL)),
         shape: |n| shape(1, n, 1),
     },
     Axis {
@@ -82,15 +89,8 @@ pub(crate) const AXES: [Axis; 3] = [
         name: "locks",
         title: "One process, more and more locks with a task each",
         unit: "locks",
-        points: &[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
-        sides: &[
-            line("zklock", "zklock", ALL),
-            line("curator", "Curator", ALL),
-            line("kazoo", "kazoo", MANY),
-            line("client-lock", "Client::lock", ALL),
-            line("redis", "Redis, no fsync", ALL),
-            line("create|list+delete", "bare create ‖ list + delete", ALL),
-        ],
+        points: UP_TO_1000,
+        sides: &beside(line("create|list+delete", "bare create ‖ list + delete", ALL)),
         shape: |n| shape(1, n, n),
     },
 ];
