@@ -297,7 +297,7 @@ impl AcquireLoop<'_> {
     ) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
         let (head, mode, passed) = (head.into(), self.request.mode, self.passed().clone());
-        Obstacle { generation, driver, head, mode, ahead, rests: None, passed }
+        Obstacle { generation, driver, head, mode, ahead, unavailable: None, passed }
     }
 
     pub(crate) fn passed(&self) -> &Passed {

@@ -315,7 +315,7 @@ impl Lease {
             return None;
         }
         // Counted before nothing is held, so that a session that is retired is not closed in between.
-        let _cleaning = self.generation.cleaning();
+        let _pending = self.generation.pending_deletion();
         self.generation.unhold(&self.node);
         match &self.mark {
             None => Some(Deletion::of(&self.generation, &self.node, self.delete_options)),

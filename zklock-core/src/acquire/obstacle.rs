@@ -23,7 +23,7 @@ pub struct Obstacle {
     pub(crate) mode: Mode,
     pub(crate) ahead: usize,
     /// Why the lock is unavailable although nobody holds it. The head is then the directory.
-    pub(crate) rests: Option<Arc<str>>,
+    pub(crate) unavailable: Option<Arc<str>>,
     /// Where to record that the head is not a contender.
     pub(crate) passed: Passed,
 }
@@ -59,7 +59,7 @@ impl Obstacle {
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
         let (head, passed) = (path.into(), Passed::default());
-        Obstacle { generation, driver, head, mode: Mode::Permit, ahead, rests: None, passed }
+        Obstacle { generation, driver, head, mode: Mode::Permit, ahead, unavailable: None, passed }
     }
 
     /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
@@ -71,7 +71,7 @@ impl Obstacle {
     /// contender.
     pub async fn ask(&self) -> Result<LockError, RequestError> {
         let (data, stat) = self.generation.read_together(&self.head).await?;
-        if let Some(why) = &self.rests {
+        if let Some(why) = &self.unavailable {
             return Ok(LockError::new(ErrorKind::Busy, &**why));
         }
         if is_other_lock(&*self.driver, self.mode, &stat) {
@@ -87,10 +87,10 @@ impl Obstacle {
 /// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
 /// stop.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Sighting>);
+pub struct Seen(Arc<SeenState>);
 
 #[derive(Debug, Default)]
-struct Sighting {
+struct SeenState {
     obstacle: Mutex<Option<Obstacle>>,
     news: Notify,
     stop: Notify,

@@ -69,7 +69,7 @@ impl AcquireLoop<'_> {
     /// What a caller waits for if there are no other nodes and still not enough permits.
     fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
         let most = self.target.driver.most().unwrap_or_default();
-        let rests = Some(Arc::from(format!("its limit is {most}")));
-        Obstacle { rests, ..self.obstacle(generation, self.directory().to_owned(), 0) }
+        let unavailable = Some(Arc::from(format!("its limit is {most}")));
+        Obstacle { unavailable, ..self.obstacle(generation, self.directory().to_owned(), 0) }
     }
 }

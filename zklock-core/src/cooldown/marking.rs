@@ -33,7 +33,9 @@ impl AcquireLoop<'_> {
         let mut patience = generation.patience();
         // The hold counts from the grant, which the mark precedes by the time that its commit takes:
         // hardly twice as long as the creation took. If it takes longer, the mark is written again.
-        let created = node.mark().map(|note| note.time.answered.since(note.time.sent));
+        let created = node
+            .mark()
+            .map(|release_mark| release_mark.time.answered.since(release_mark.time.sent));
         let (least, most) = times::WRITE_MARK;
         let mut slack = (2 * created.unwrap_or_default()).clamp(least, most);
         loop {
@@ -47,9 +49,9 @@ impl AcquireLoop<'_> {
             let Some(mark) = Mark::read(&data) else {
                 return Err(Setback::Failed(self.foreign(data.len())));
             };
-            let Some(note) = node.mark() else { return Ok(node) };
+            let Some(release_mark) = node.mark() else { return Ok(node) };
             let now = self.lane_permit.lane().clock().now();
-            let ours = match mark.verdict(czxid, &note.time, now) {
+            let ours = match mark.verdict(czxid, &release_mark.time, now) {
                 Verdict::Rest(rest) => {
                     self.rest(generation, &mark, rest).await?;
                     continue;
@@ -61,8 +63,9 @@ impl AcquireLoop<'_> {
                     return Err(self.keep_directory(generation, node).await);
                 }
                 Verdict::Free => {
-                    let ours = Mark::granted(mark.kept, czxid, &marks, &note.time, now + slack);
-                    note.write(ours, now + slack, marks.hold());
+                    let ours =
+                        Mark::granted(mark.kept, czxid, &marks, &release_mark.time, now + slack);
+                    release_mark.write(ours, now + slack, marks.hold());
                     ours
                 }
             };
@@ -73,9 +76,9 @@ impl AcquireLoop<'_> {
             ]);
             match or_forgotten(generation, patience, written).await {
                 Ok(()) if ours.node == czxid => {
-                    note.written(stat.version.wrapping_add(1));
+                    release_mark.written(stat.version.wrapping_add(1));
                     let answered = self.lane_permit.lane().clock().now();
-                    if note.is_enough(answered) {
+                    if release_mark.is_enough(answered) {
                         return Ok(node);
                     }
                     slack = 2 * answered.since(now);
@@ -113,10 +116,10 @@ impl AcquireLoop<'_> {
             return Err(Setback::Interrupted);
         }
         let head = self.directory().into();
-        let rests = Some(Arc::from(why));
+        let unavailable = Some(Arc::from(why));
         let (generation, mode, passed) =
             (generation.clone(), self.request.mode, self.passed().clone());
-        self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
+        self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, unavailable, passed }));
         let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;

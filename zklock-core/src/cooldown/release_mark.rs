@@ -82,34 +82,34 @@ impl ReleaseMark {
         };
         // The mark itself may be longer: it was written before the grant.
         let until = since + hold;
-        let clearing = MarkRemoval { directory: self.directory.clone(), mark, version };
+        let removal = MarkRemoval { directory: self.directory.clone(), mark, version };
         if !self.taken.load(Ordering::Acquire) || generation.lease().clock().now() >= until {
-            return Some(Deletion::clearing(generation, path.clone(), held.cloned(), clearing));
+            return Some(Deletion::with_mark(generation, path.clone(), held.cloned(), removal));
         }
-        self.rest(generation, (path.clone(), held.cloned()), clearing, until);
+        self.delete_later(generation, (path.clone(), held.cloned()), removal, until);
         None
     }
 
     /// Keeps the node until its time is over.
-    fn rest(
+    fn delete_later(
         &self,
         generation: &Arc<Generation>,
         (path, held): (Arc<str>, Option<Arc<HeldNode>>),
-        mut clearing: MarkRemoval,
+        mut removal: MarkRemoval,
         until: Instant,
     ) {
         // It was released and not lost, even if the process ends before.
-        let clear_delay = clearing
+        let clear_delay = removal
             .without_delay(generation, &path)
-            .map(|clear_delay| (clear_delay, generation.cleaning()));
-        let (generation, resting) = (generation.clone(), generation.resting());
+            .map(|clear_delay| (clear_delay, generation.pending_deletion()));
+        let (generation, kept) = (generation.clone(), generation.kept_node());
         generation.spawner().clone().spawn(async move {
-            let _resting = resting;
-            if let Some((clear_delay, cleaning)) = clear_delay {
+            let _kept = kept;
+            if let Some((clear_delay, pending)) = clear_delay {
                 let cleared = or_forgotten(&generation, generation.patience(), clear_delay).await;
-                let cleared = cleared.ok().and(clearing.version);
-                clearing.version = cleared.map(|version| version.wrapping_add(1));
-                drop(cleaning);
+                let cleared = cleared.ok().and(removal.version);
+                removal.version = cleared.map(|version| version.wrapping_add(1));
+                drop(pending);
             }
             let clock = generation.lease().clock();
             let over = generation.until(|| generation.is_over());
@@ -117,7 +117,7 @@ impl ReleaseMark {
             if generation.is_over() {
                 return;
             }
-            drop(Deletion::clearing(&generation, path, held, clearing));
+            drop(Deletion::with_mark(&generation, path, held, removal));
         });
     }
 }

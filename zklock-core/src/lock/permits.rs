@@ -54,7 +54,7 @@ pub fn find(
         }
         same || queue.is_wanted()
     };
-    let queue = session.local_queues().resident_if(&*key, will_do, |key| {
+    let queue = session.local_queues().local_queue_if(&*key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory.clone(), &limit);
         let queue = PermitQueue::of_permits(session, targets, limit, key);

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 pub use self::commits::{Gate, MOST_CHECKED};
-pub use self::counts::{PendingDeletion, Resting};
+pub use self::counts::{KeptNode, PendingDeletion};
 pub use self::held::{HeldNode, OfLock};
 use self::listing::Listings;
 pub use self::listing::{Listed, Listing, Since};
@@ -96,10 +96,10 @@ pub struct Generation {
     /// When the process stood still.
     standstill: Standstill,
     /// Deletions that are not yet confirmed.
-    cleaning: AtomicUsize,
+    deletions: AtomicUsize,
     cleaned: Notify,
     /// Nodes that stay for a while after their release.
-    resting: AtomicUsize,
+    kept_nodes: AtomicUsize,
 }
 
 impl Generation {
@@ -149,9 +149,9 @@ impl Generation {
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
             standstill,
-            cleaning: AtomicUsize::new(0),
+            deletions: AtomicUsize::new(0),
             cleaned: Notify::new(),
-            resting: AtomicUsize::new(0),
+            kept_nodes: AtomicUsize::new(0),
         })
     }
 

@@ -66,7 +66,7 @@ pub struct Lane {
     /// Whether the lane opens no session any more, and has closed the last one.
     over: watch::Sender<bool>,
     /// The number of acquires in progress.
-    riders: AtomicUsize,
+    acquires: AtomicUsize,
     /// How many of these wait for the server.
     busy: AtomicUsize,
     /// Since when one does.
@@ -86,7 +86,7 @@ impl Lane {
             keeping: Keeping { health, local_queues },
             closed: AtomicBool::new(false),
             over: watch::Sender::new(false),
-            riders: AtomicUsize::new(0),
+            acquires: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             busy_since: AtomicU64::new(0),
             lane_permits: AtomicU64::new(0),
@@ -111,8 +111,8 @@ impl Lane {
     }
 
     /// The number of acquires in progress.
-    pub fn riders(&self) -> usize {
-        self.riders.load(Ordering::Relaxed)
+    pub fn acquires(&self) -> usize {
+        self.acquires.load(Ordering::Relaxed)
     }
 
     /// How many of these wait for the server.
@@ -148,15 +148,17 @@ impl Lane {
     pub fn is_idle(&self) -> bool {
         let idle = |generation: &Arc<Generation>| {
             generation.is_over()
-                || generation.holds_nothing() && generation.is_clean() && !generation.has_resting()
+                || generation.holds_nothing()
+                    && generation.is_clean()
+                    && !generation.has_kept_nodes()
         };
-        self.riders() == 0 && self.living().iter().all(idle)
+        self.acquires() == 0 && self.living().iter().all(idle)
     }
 
     /// Counts an acquire that begins at `now`, which was just read, until the returned value is
     /// dropped.
     pub fn lane_permit(self: &Arc<Self>, now: Instant) -> LanePermit {
-        self.riders.fetch_add(1, Ordering::Relaxed);
+        self.acquires.fetch_add(1, Ordering::Relaxed);
         if self.busy.fetch_add(1, Ordering::Relaxed) == 0 {
             self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
@@ -308,7 +310,7 @@ impl LanePermit {
 impl Drop for LanePermit {
     fn drop(&mut self) {
         self.arrived();
-        self.lane.riders.fetch_sub(1, Ordering::Relaxed);
+        self.lane.acquires.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -105,15 +105,15 @@ impl Lanes {
         if has_room(&self.first) && self.first.is_served_at(now) {
             return self.first.lane_permit(now);
         }
-        self.board_another(now)
+        self.assign_idlest(now)
     }
 
     #[cold]
-    fn board_another(self: &Arc<Self>, now: Instant) -> LanePermit {
+    fn assign_idlest(self: &Arc<Self>, now: Instant) -> LanePermit {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         let is_ready = |lane: &&Arc<Lane>| lane.current().is_some();
-        let load = |lane: &Arc<Lane>| (lane.riders() >= FULL, lane.busy());
+        let load = |lane: &Arc<Lane>| (lane.acquires() >= FULL, lane.busy());
         let idlest = lanes().min_by_key(|lane| load(lane));
         // Nearly always; whether a lane is served takes longer to find out than how busy it is.
         let best = idlest.filter(|lane| lane.is_served_at(now)).or_else(|| {
@@ -172,7 +172,7 @@ impl Lanes {
 }
 
 fn has_room(lane: &Lane) -> bool {
-    lane.busy() < BUSY && lane.riders() < FULL
+    lane.busy() < BUSY && lane.acquires() < FULL
 }
 
 #[cfg(test)]

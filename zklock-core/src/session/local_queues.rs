@@ -257,7 +257,7 @@ impl LocalQueues {
         key: impl Into<Arc<str>>,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
     ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
-        self.resident_if(key, |_| true, make)
+        self.local_queue_if(key, |_| true, make)
     }
 
     /// The same, if the existing queue is acceptable to `will_do`; otherwise a new one replaces it.
@@ -265,7 +265,7 @@ impl LocalQueues {
     /// # Errors
     ///
     /// As [`local_queue`](LocalQueues::local_queue).
-    pub fn resident_if<R: LocalQueue>(
+    pub fn local_queue_if<R: LocalQueue>(
         &self,
         key: impl Into<Arc<str>>,
         will_do: impl FnOnce(&Arc<R>) -> bool,

@@ -65,9 +65,9 @@ impl Drop for Unused {
         // The deepest last, whatever the order of recording.
         paths.sort_by_key(String::len);
         // Counted from here on, so that a session that is closed at once waits for it.
-        let cleaning = generation.cleaning();
+        let pending = generation.pending_deletion();
         generation.clone().spawner().spawn(async move {
-            let _cleaning = cleaning;
+            let _pending = pending;
             for path in paths.iter().rev() {
                 if !delete(&generation, path).await {
                     return;

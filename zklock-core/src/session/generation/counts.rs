@@ -8,31 +8,31 @@ use crate::base::until::until;
 
 impl Generation {
     /// Counts a deletion until the returned value is dropped.
-    pub fn cleaning(self: &Arc<Self>) -> PendingDeletion {
-        self.cleaning.fetch_add(1, Ordering::AcqRel);
+    pub fn pending_deletion(self: &Arc<Self>) -> PendingDeletion {
+        self.deletions.fetch_add(1, Ordering::AcqRel);
         PendingDeletion(self.clone())
     }
 
     /// Counts a node that stays for a while, until the returned value is dropped. `close` does not
     /// wait for it.
-    pub fn resting(self: &Arc<Self>) -> Resting {
-        self.resting.fetch_add(1, Ordering::AcqRel);
-        Resting(self.clone())
+    pub fn kept_node(self: &Arc<Self>) -> KeptNode {
+        self.kept_nodes.fetch_add(1, Ordering::AcqRel);
+        KeptNode(self.clone())
     }
 
     /// Whether a node stays for a while after its release.
-    pub fn has_resting(&self) -> bool {
-        self.resting.load(Ordering::Acquire) > 0
+    pub fn has_kept_nodes(&self) -> bool {
+        self.kept_nodes.load(Ordering::Acquire) > 0
     }
 
     /// The number of deletions that are not yet confirmed.
     pub fn undeleted(&self) -> usize {
-        self.cleaning.load(Ordering::Acquire)
+        self.deletions.load(Ordering::Acquire)
     }
 
     /// Whether every deletion is confirmed.
     pub fn is_clean(&self) -> bool {
-        self.cleaning.load(Ordering::Acquire) == 0
+        self.deletions.load(Ordering::Acquire) == 0
     }
 
     /// Waits until every deletion is confirmed, or nothing is left to delete.
@@ -43,11 +43,11 @@ impl Generation {
 
 /// A node that stays for a while after its release.
 #[derive(Debug)]
-pub struct Resting(Arc<Generation>);
+pub struct KeptNode(Arc<Generation>);
 
-impl Drop for Resting {
+impl Drop for KeptNode {
     fn drop(&mut self) {
-        self.0.resting.fetch_sub(1, Ordering::AcqRel);
+        self.0.kept_nodes.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -57,7 +57,7 @@ pub struct PendingDeletion(Arc<Generation>);
 
 impl Drop for PendingDeletion {
     fn drop(&mut self) {
-        if self.0.cleaning.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.deletions.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.cleaned.notify_waiters();
             // The keeper closes one that is used no more.
             if self.0.was_retired() {

@@ -78,10 +78,10 @@ impl Drop for PendingCreate {
         if !self.is_sent() {
             return;
         }
-        let (generation, cleaning) = (self.generation.clone(), self.generation.cleaning());
+        let (generation, pending) = (self.generation.clone(), self.generation.pending_deletion());
         let recurs = self.recurs;
         self.generation.spawner().spawn(async move {
-            let _cleaning = cleaning;
+            let _pending = pending;
             // The turn ends with the node: the next one of this session would find it in its way.
             if let Ok((Created { path, stat }, _turn)) = work.await {
                 let only = recurs.then_some(stat.czxid);

@@ -90,7 +90,7 @@ impl Deletion {
     }
 
     /// Sends the deletion of a node, which may have been held, and of its mark in the directory.
-    pub fn clearing(
+    pub fn with_mark(
         generation: &Arc<Generation>,
         path: Arc<str>,
         held: Option<Arc<HeldNode>>,
@@ -107,12 +107,12 @@ impl Deletion {
         mark: Option<Box<MarkRemoval>>,
     ) -> Self {
         // Counted from here on, so that a session that is closed at once waits for it.
-        let cleaning = generation.cleaning();
+        let pending = generation.pending_deletion();
         let begun = generation.lease().clock().now();
         let DeleteOptions { only, directory } = options;
         let target = Target { path, held, only, mark, directory, sent: Sent::default() };
         let (sent, first) = (target.sent.clone(), target.attempt(generation));
-        let work = delete_until_gone(cleaning, generation.clone(), target, first);
+        let work = delete_until_gone(pending, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
         let (limit, together) = (None, Together::default());
         Deletion { generation, begun, sent, work, limit, together }
@@ -217,7 +217,7 @@ impl Target {
 }
 
 async fn delete_until_gone(
-    cleaning: PendingDeletion,
+    pending: PendingDeletion,
     generation: Arc<Generation>,
     target: Target,
     first: Background<Result<(), RequestError>>,
@@ -234,7 +234,7 @@ async fn delete_until_gone(
                     let limit = generation.lease().timeout();
                     generation.clone().spawner().spawn(async move {
                         drop(in_time(&generation, limit, removal).await);
-                        drop(cleaning);
+                        drop(pending);
                     });
                 }
                 return Ok(());

@@ -25,21 +25,21 @@ fn unknown(store: &Embedded, session: &Session, path: &str, times: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_stray_goes_to_a_server_that_does_not_show_it() {
+async fn who_waits_for_a_phantom_goes_to_a_server_that_does_not_show_it() {
     let (store, session) = store();
-    let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    unknown(&store, &session, stray.path(), u64::MAX);
+    let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    unknown(&store, &session, phantom.path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
     assert!(!waiting.is_finished());
-    assert_eq!(generation(&session), None, "it trusts a server that shows the stray");
+    assert_eq!(generation(&session), None, "it trusts a server that shows the phantom");
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "its node stays behind");
     let error = session.mutex("b").unwrap().acquire_timeout(LONG).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(format!("{error:#}").contains(stray.path()), "{error}");
+    assert!(format!("{error:#}").contains(phantom.path()), "{error}");
     // As on another server.
-    stray.release().await.unwrap();
+    phantom.release().await.unwrap();
     let guard = timeout(LONG, waiting).await.unwrap().unwrap().unwrap();
     assert!(guard.is_valid());
     assert_eq!(generation(&session), Some(2));
@@ -48,31 +48,31 @@ async fn who_waits_for_a_stray_goes_to_a_server_that_does_not_show_it() {
 #[tokio::test(start_paused = true)]
 async fn guards_of_the_session_that_is_left_stay_valid() {
     let (store, session) = store();
-    let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let held = session.mutex("b").unwrap().acquire().await.unwrap();
-    unknown(&store, &session, stray.path(), u64::MAX);
+    unknown(&store, &session, phantom.path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
     assert!(held.is_valid());
-    stray.release().await.unwrap();
+    phantom.release().await.unwrap();
     drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
     assert!(held.is_valid());
     held.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_a_stray_is_left_too() {
+async fn a_permit_that_is_a_phantom_is_left_too() {
     let (store, session) = store();
     let permit = |session: &Session| session.semaphore("s", 1).unwrap();
-    let stray = permit(&on(&store)).acquire().await.unwrap();
+    let phantom = permit(&on(&store)).acquire().await.unwrap();
     let path = contenders(&store, "/zklock/s/leases").await.remove(0);
     unknown(&store, &session, &path, u64::MAX);
     let wanted = permit(&session);
     let waiting = tokio::spawn(async move { wanted.acquire().await });
     sleep(LONG).await;
     assert_eq!(generation(&session), None);
-    stray.release().await.unwrap();
+    phantom.release().await.unwrap();
     drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
 }
 
@@ -91,9 +91,9 @@ async fn a_node_that_the_leader_knows_after_all_is_waited_for() {
     assert_eq!(generation(&session), Some(1));
 }
 
-/// Whoever is second looks at the first, and may be a stray as well.
+/// Whoever is second looks at the first, and may be a phantom as well.
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_several_strays_goes_to_a_server_that_does_not_show_them() {
+async fn who_waits_behind_several_phantoms_goes_to_a_server_that_does_not_show_them() {
     for count in 2..5 {
         let (store, session) = store();
         let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
@@ -102,10 +102,10 @@ async fn who_waits_behind_several_strays_goes_to_a_server_that_does_not_show_the
             tokio::spawn(async move { mutex.acquire().await });
         }
         sleep(Duration::from_secs(1)).await;
-        let strays = contenders(&store, "/zklock/a").await;
-        assert_eq!(strays.len(), count);
-        for stray in strays {
-            unknown(&store, &session, &format!("/zklock/a/{stray}"), u64::MAX);
+        let phantoms = contenders(&store, "/zklock/a").await;
+        assert_eq!(phantoms.len(), count);
+        for phantom in phantoms {
+            unknown(&store, &session, &format!("/zklock/a/{phantom}"), u64::MAX);
         }
         let mutex = session.mutex("a").unwrap();
         let waiting = tokio::spawn(async move { mutex.acquire().await });
@@ -157,11 +157,11 @@ async fn a_node_that_its_server_does_not_show_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_deadlines_and_tries_find_a_stray_as_well() {
+async fn short_deadlines_and_tries_find_a_phantom_as_well() {
     for tries in [false, true] {
         let (store, session) = store();
-        let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-        unknown(&store, &session, stray.path(), u64::MAX);
+        let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+        unknown(&store, &session, phantom.path(), u64::MAX);
         let mutex = session.mutex("a").unwrap();
         let start = tokio::time::Instant::now();
         while generation(&session) == Some(1) {
