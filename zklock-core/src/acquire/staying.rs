@@ -13,7 +13,7 @@ use crate::name::path::name_of;
 impl AcquireLoop<'_> {
     /// Checks the nodes that it waits for if the head has been the same for longer than a session
     /// timeout. If the owners of too many of them are gone for ever, there is no point in waiting, at
-    /// least not on this server. Who came after the head may still delete its node.
+    /// least not on this server. A contender behind the head may still delete its own node.
     pub(crate) async fn check_that_somebody_goes(
         &self,
         obstacle: &Obstacle,

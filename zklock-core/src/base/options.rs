@@ -196,8 +196,8 @@ impl LockOptions {
     /// first served among all processes, at two commits per grant. It is not passed on in memory
     /// and does not linger. An [exclusive lock](crate::layout::plain::OneNode) has only one node,
     /// which all waiters try to create; there, the order applies to each process alone. In a
-    /// [semaphore](crate::lock::Semaphore), who needs several permits waits for all of them, and
-    /// nobody overtakes it meanwhile, also not who needs fewer.
+    /// [semaphore](crate::lock::Semaphore), a waiter for several permits waits for all of them, and no
+    /// later waiter overtakes it meanwhile, not even one for fewer permits.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -25,7 +25,7 @@ pub const SESSION_TIMEOUT: Duration = s(10);
 /// servers can be passed by.
 pub const CONNECT_TIMEOUT: Duration = s(5);
 
-/// One try of an acquire, of which there are two: whoever calls has an answer within four seconds.
+/// One try of an acquire, of which there are two: a caller has an answer within four seconds.
 pub const TRY: Duration = s(2);
 
 /// The pauses before an acquire begins again, because its node or the lock's directory was deleted.
@@ -130,8 +130,8 @@ pub const FAILED_FOLLOW: Duration = ms(50);
 
 // Callers of this process.
 
-/// How often a session logs at most that it grants nothing because answers come late: whoever is called
-/// sees it in the last lines, and a log is not filled.
+/// How often a session logs at most that it grants nothing because answers come late: often
+/// enough to be in the last lines of a log, and too seldom to fill it.
 pub const LATE_ANSWERS: Duration = s(60);
 
 /// The least time that ZooKeeper gets to say who holds the lock.

@@ -112,7 +112,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(10);
 
-    /// Writes down who is woken.
+    /// Records each wake-up by its number.
     struct Noted(u32, Arc<Mutex<Vec<u32>>>);
 
     impl Wake for Noted {

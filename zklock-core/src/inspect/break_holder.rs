@@ -23,7 +23,7 @@ impl Site {
     /// [`OneNode`](crate::layout::OneNode). There, a node that appears between the look and the
     /// deletion, within one round trip, is deleted in its place.)
     ///
-    /// **Who held the lock goes on until it learns of this**, and from now on only its
+    /// **The holder goes on until it learns of this**, and from now on only its
     /// [fencing token](crate::guard::view::GuardView::fencing_token) protects from what it does. A
     /// zklock holder learns of it within a heartbeat; a Curator holder never does.
     ///

@@ -96,7 +96,7 @@ impl Seen {
             let last = coordinator.get(leases.join(&last.name).as_str());
             let first = coordinator.get(locks.join(&first.name).as_str());
             let (last, first) = (made(last.await)?, made(first.await)?);
-            // Who waits has made its permit's node after the other. A session may hold another permit.
+            // A waiter has made its permit's node after the other. A session may hold another permit.
             seen.last_waits = last.0 == first.0 && last.1 > first.1;
         }
         Ok(seen)

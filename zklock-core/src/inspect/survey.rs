@@ -107,7 +107,7 @@ impl Site {
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
                 let mark = Mark::read(&data).unwrap_or_default();
                 let is_gone = !queue.iter().any(|one| Ok(one.czxid) == u64::try_from(mark.node));
-                // Who releases removes its mark with its node; who is lost leaves it.
+                // A release removes the mark with the node; a holder that is lost leaves it.
                 let is_lost = is_gone
                     && !mark.delay.is_zero()
                     && match coordinator.get(self.path()).await {

@@ -56,7 +56,7 @@ fn is_news(inner: &str) -> bool {
 pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], before: &Contender) {
     for child in counted_by_others(driver, children, before) {
         let inner = format!("{directory}/{child}");
-        // Not under the lock: whoever collects what is logged may do anything.
+        // Not under the lock: a subscriber may do anything, acquire a lock for instance.
         if is_news(&inner) {
             tracing::warn!(
                 lock = directory,

@@ -23,7 +23,7 @@ use crate::layout::kazoo::Kazoo;
 use crate::layout::kinds::{Kind, Sign};
 use crate::layout::verdict::Verdict;
 
-/// The permits of Curator's `InterProcessSemaphoreV2`: every child is a permit, whoever created it.
+/// The permits of Curator's `InterProcessSemaphoreV2`: every child is a permit, also those of other clients.
 #[derive(Clone)]
 pub struct Permits {
     limit: Arc<AtomicU32>,

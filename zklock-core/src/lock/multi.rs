@@ -289,7 +289,7 @@ impl MultiLock {
             let entering = async { Ok(member.enter(who, wait, unscoped).await) };
             let retired = async {
                 match &guard {
-                    // Who waits at most for a time lets go of them in any case.
+                    // A wait with a limit lets go of them in any case.
                     Some(guard) if wait == Wait::Forever => Err(retired(guard, left).await),
                     _ => pending().await,
                 }

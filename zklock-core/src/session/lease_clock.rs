@@ -46,7 +46,7 @@ pub struct LeaseClock {
     /// How often the session was suspect; a lease that stops at this point and has a smaller count
     /// stays lost.
     doubts: AtomicU64,
-    /// Held by whoever looks whether the clock ran out or the session was suspect, and counts it. Two
+    /// Held by the caller that looks whether the clock ran out or the session was suspect, and counts it. Two
     /// callers that see the same must count it once: the second would lose what was granted after the
     /// first. The keeper counts without it; what it loses in addition is told, and acquired again.
     counting: Mutex<()>,

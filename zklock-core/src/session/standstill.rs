@@ -13,7 +13,7 @@
 //! off then, the leader ends the session that much earlier.
 //!
 //! What stands still may be the machine, the process, or only the thread that sends the messages. So only
-//! that thread shows by running that it runs. Whoever commits on another thread sees that it does not.
+//! that thread shows by running that it runs. A commit on another thread finds out that it does not.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(rule(&queue, "9", 2), Verdict::Missing);
     }
 
-    /// Whoever goes, in whichever order: a waiter that sleeps on must not be among the first.
+    /// In whichever order contenders leave: a waiter that is not woken must not be among the first.
     #[test]
     fn no_departure_of_others_is_missed() {
         const NODES: usize = 7;

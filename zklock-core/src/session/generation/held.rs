@@ -110,7 +110,7 @@ impl HeldNode {
         let (lock, path) = (&*self.of.name, &*self.path);
         match self.tokens.latest() {
             Some(_) => tracing::error!(lock, path, ?why, "a held lock was lost"),
-            // Whoever wants it acquires it again.
+            // Its waiters acquire it again.
             None => tracing::info!(
                 lock,
                 path,
@@ -238,7 +238,7 @@ impl Generation {
             self.tell_gone(&before, LossReason::Deleted);
             self.changed.notify_waiters();
         }
-        // Whoever ends a term removes its nodes afterwards, so one of the two sees the other.
+        // The thread that ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
             self.unhold(&node);
             return None;

@@ -65,7 +65,7 @@ impl Generation {
                 let told = lock(&asking).take();
                 generation.forget_read(&path, &asking);
                 for tell in told.into_iter().flatten() {
-                    // Who gave up needs no answer.
+                    // A caller that gave up needs no answer.
                     drop(tell.send(answer.clone()));
                 }
             });

@@ -87,8 +87,8 @@ impl Generation {
         self.lose_past();
     }
 
-    /// The same as [`lose_past`](Self::lose_past), if a term has ended since the last time: whoever sees
-    /// that a lease is over only ends its term, and may hold the lock of a queue.
+    /// The same as [`lose_past`](Self::lose_past), if a term has ended since the last time: a caller
+    /// that finds a lease over only ends its term, because it may hold the mutex of a queue.
     pub fn lose_what_ended(&self) {
         let ended = self.lease.ended();
         if self.told.swap(ended, Ordering::AcqRel) != ended {

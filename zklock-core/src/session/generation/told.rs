@@ -1,7 +1,7 @@
 //! What the node of a held lock tells about its holder.
 //!
-//! A node is created before anybody holds the lock, and it may be handed on. Who has held the lock for
-//! longer than a heartbeat is written into the node with that heartbeat: in its transaction, in the
+//! A node is created before anybody holds the lock, and it may be handed on. A holder
+//! of more than a heartbeat is written into the node with that heartbeat: in its transaction, in the
 //! place of the check that the node exists.
 
 use std::sync::{Arc, MutexGuard, PoisonError};

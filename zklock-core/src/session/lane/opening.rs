@@ -47,7 +47,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches, stood);
                 lane.note(&generation);
-                // Who waits for the generation finds the state published.
+                // So that those who wait for the generation find the state published.
                 lane.keeping.health.publish(number, SessionState::Connected);
                 let (kept, keeping) = (generation.clone(), lane.keeping.clone());
                 let opened = keeping.local_queues.opened(generation.coordinator().session_id());
