@@ -241,31 +241,32 @@ fn parts(
     }
 }
 
-/// Goes over all schedules that deviate from the harmless one in up to so many choices, at most
-/// `most`. `run` runs one, and says what was picked. Returns how many ran, and whether all did.
+/// What there is to pick to deviate from a schedule in one more choice, in one of those after the first
+/// `from`: up to the choice that deviates.
+pub fn deviations(record: &[Choice], from: usize) -> Vec<Vec<u32>> {
+    let picked: Vec<u32> = record.iter().map(|choice| choice.picked).collect();
+    let places =
+        (from..record.len()).flat_map(|at| (1..record[at].of).map(move |other| (at, other)));
+    places.map(|(at, other)| picked[..at].iter().copied().chain([other]).collect()).collect()
+}
+
+/// Goes over all schedules that begin with these choices, and deviate from the harmless one in up to so
+/// many. `run` runs one, and says what was picked, or that it is enough. Returns how many ran, and whether
+/// all did.
 pub fn exhaust(
-    deviations: usize,
-    most: u64,
-    mut run: impl FnMut(Chooser) -> Vec<Choice>,
+    begin: Vec<u32>,
+    most: usize,
+    mut run: impl FnMut(Chooser) -> Option<Vec<Choice>>,
 ) -> (u64, bool) {
-    let mut open = vec![Vec::new()];
+    let mut open = vec![begin];
     let mut done = 0;
-    while let Some(prefix) = open.pop() {
-        if done == most {
-            return (done, false);
-        }
+    while let Some(begin) = open.pop() {
+        let deviates = begin.iter().filter(|picked| **picked > 0).count();
+        let length = begin.len();
+        let Some(record) = run(Chooser::replay(begin)) else { return (done, false) };
         done += 1;
-        let deviates = prefix.iter().filter(|picked| **picked > 0).count();
-        let length = prefix.len();
-        let record = run(Chooser::replay(prefix));
-        if deviates == deviations {
-            continue;
-        }
-        let picked: Vec<u32> = record.iter().map(|choice| choice.picked).collect();
-        for at in (length..record.len()).rev() {
-            for other in 1..record[at].of {
-                open.push(picked[..at].iter().copied().chain([other]).collect());
-            }
+        if deviates < most {
+            open.extend(deviations(&record, length).into_iter().rev());
         }
     }
     (done, true)
@@ -329,10 +330,10 @@ mod tests {
     #[test]
     fn all_schedules_within_some_deviations_run_once() {
         let mut seen = std::collections::BTreeSet::new();
-        let (done, all) = exhaust(2, 1_000, |mut chooser| {
+        let (done, all) = exhaust(Vec::new(), 2, |mut chooser| {
             let picked: Vec<u32> = (0..4).map(|_| chooser.choose(0, 3)).collect();
             assert!(seen.insert(picked));
-            chooser.take_record()
+            Some(chooser.take_record())
         });
         // None, one of four at two values, two of four at four.
         assert_eq!((done, all), (1 + 4 * 2 + 6 * 4, true));

@@ -3,7 +3,10 @@
 //! be seen again.
 
 pub mod conformance;
+pub mod cores;
 mod faults;
+pub mod found;
+pub mod origin;
 pub mod profile;
 pub mod rules;
 pub mod schedule;

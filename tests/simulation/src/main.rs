@@ -2,20 +2,24 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zklock_simulation::chooser::{Chooser, Streams, exhaust};
-use zklock_simulation::profile::{MIX, Profile, named};
+use zklock_simulation::chooser::{Chooser, Streams};
+use zklock_simulation::found::{built, told};
+use zklock_simulation::profile::{MIX, Profile, SMALLEST, named};
 use zklock_simulation::schedule::{Outcome, run};
 
+mod exhaust;
 mod results;
 mod smaller;
 
-const USAGE: &str = "simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED
-simulate shrink PROFILE SEED | replay PROFILE CHOICES | exhaust PROFILE DEVIATIONS MOST
-simulate results PROFILE FILE MINUTES";
+const USAGE: &str = "simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED | replay PROFILE CHOICES
+simulate shrink PROFILE SEED|CHOICES
+simulate exhaust PROFILE DEVIATIONS MINUTES [FILE] | results PROFILE FILE MINUTES
+PROFILE is one of profile/mix.rs, `mix` all the usual ones, `small` all of few choices.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +27,7 @@ fn main() -> ExitCode {
     let number = |at: usize, usual: u64| text(at).parse().unwrap_or(usual);
     let profiles: Vec<Profile> = match text(1) {
         "mix" => MIX.to_vec(),
+        "small" => SMALLEST.to_vec(),
         name => named(name).into_iter().collect(),
     };
     let profiles: Vec<&Profile> = profiles.iter().collect();
@@ -38,30 +43,19 @@ fn main() -> ExitCode {
             let outcome = run(Chooser::random(number(2, 0)), profile, true);
             print(&outcome)
         }
-        "shrink" => smaller(profile, number(2, 0)),
+        "shrink" => smaller(profile, text(2)),
         "replay" => {
             let streams = text(2).parse::<Streams>().unwrap_or_default();
             print(&run(Chooser::streams(streams), profile, true))
         }
         "results" => {
             let long = Duration::from_secs(60 * number(3, 1));
-            match results::go_on(Path::new(text(2)), &profiles, long) {
-                Ok(failed) => failed,
-                Err(error) => {
-                    eprintln!("{}: {error}", text(2));
-                    1
-                }
-            }
+            written(text(2), results::go_on(Path::new(text(2)), &profiles, long))
         }
         "exhaust" => {
-            let mut failed = 0;
-            let (done, all) = exhaust(number(2, 1) as usize, number(3, 100_000), |chooser| {
-                let outcome = run(chooser, profile, false);
-                failed += u64::from(outcome.violation.is_some());
-                outcome.record
-            });
-            println!("{done} schedules, all of them: {all}; {failed} fail");
-            failed
+            let (most, long) = (number(2, 1) as usize, Duration::from_secs(60 * number(3, 10)));
+            let file = arguments.get(4).map(Path::new);
+            written(text(4), exhaust::in_file(file, &profiles, most, long))
         }
         _ => {
             eprintln!("{USAGE}");
@@ -71,11 +65,19 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// How many fail, or one if the file does.
+fn written(file: &str, failed: io::Result<u64>) -> u64 {
+    failed.unwrap_or_else(|error| {
+        eprintln!("{file}: {error}");
+        1
+    })
+}
+
 fn print(outcome: &Outcome) -> u64 {
     for line in &outcome.lines {
         println!("{line}");
     }
-    println!("{} choices, digest {:x}", outcome.record.len(), outcome.digest);
+    println!("{} choices, digest {:x}; {}", outcome.record.len(), outcome.digest, built());
     match &outcome.violation {
         Some(violation) => {
             println!("{}: {}\n  \"{}\"", violation.rule.name, violation.what, violation.rule.says);
@@ -103,7 +105,8 @@ fn many(profile: &Profile, from: u64, count: u64) -> u64 {
         sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
         if let Some(violation) = outcome.violation {
             let entry = found.entry(violation.rule.name);
-            entry.or_insert_with(|| (Vec::new(), violation.what)).0.push(seed);
+            let first = || (Vec::new(), told(&violation, &format!("{} {seed}", profile.name)));
+            entry.or_insert_with(first).0.push(seed);
         }
     }
     let took = start.elapsed().as_secs_f64();
@@ -117,9 +120,9 @@ fn many(profile: &Profile, from: u64, count: u64) -> u64 {
         count as f64 / took,
         virtual_time / 1e6
     );
-    for (rule, (seeds, what)) in &found {
-        let first = &seeds[..seeds.len().min(10)];
-        println!("  {rule}: {}, first seeds {first:?}: {what}", seeds.len());
+    for (rule, (seeds, first)) in &found {
+        let some = &seeds[..seeds.len().min(10)];
+        println!("  {rule}: {}, first seeds {some:?}\n{first}", seeds.len());
     }
     found.values().map(|(seeds, _)| seeds.len() as u64).sum()
 }
@@ -155,10 +158,19 @@ fn twice(profile: &Profile, from: u64, count: u64) -> u64 {
     different.len() as u64
 }
 
-fn smaller(profile: &Profile, seed: u64) -> u64 {
-    let outcome = run(Chooser::random(seed), profile, false);
+/// Makes a schedule smaller: that of a seed, or of choices.
+fn smaller(profile: &Profile, schedule: &str) -> u64 {
+    let chooser = match (schedule.parse(), schedule.parse::<Streams>()) {
+        (Ok(seed), _) => Chooser::random(seed),
+        (_, Ok(streams)) => Chooser::streams(streams),
+        _ => {
+            eprintln!("{schedule} is neither a seed nor choices");
+            return 1;
+        }
+    };
+    let outcome = run(chooser, profile, false);
     let Some(violation) = outcome.violation else {
-        println!("seed {seed} shows nothing");
+        println!("{} {schedule} shows nothing", profile.text());
         return 0;
     };
     let choices = Streams::of(&outcome.record);

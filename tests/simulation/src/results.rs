@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use zklock_simulation::chooser::Chooser;
+use zklock_simulation::cores;
+use zklock_simulation::origin;
 use zklock_simulation::profile::Profile;
 use zklock_simulation::rules::ALL;
 use zklock_simulation::schedule::{Outcome, run};
 
-/// How many schedules of a profile run before the file is written.
-const PART: u64 = 500;
+/// How many schedules of a profile run, on all cores, before the file is written.
+const PART: usize = 500;
 
 /// The figures of a profile, as they are in the file.
 const FIGURES: [&str; 6] = ["schedules", "grants", "errors", "requests", "faults", "seconds"];
@@ -49,7 +51,7 @@ impl Results {
     }
 
     fn text(&self, commit: &str) -> String {
-        let mut text = format!("commit {commit}\n");
+        let mut text = format!("commit {commit}\nbuilt {}\n", origin::BUILT);
         let rules: Vec<&str> = ALL.iter().map(|rule| rule.name).collect();
         _ = writeln!(text, "rules {}", rules.join(" "));
         _ = writeln!(text, "# profile, seeds 0 to before: {}", FIGURES.join(", "));
@@ -68,34 +70,40 @@ impl Results {
     }
 
     fn part(&mut self, profile: &Profile) {
-        let sums = self.sums.entry(profile.name.to_owned()).or_default();
-        let mut took = 0;
-        for seed in sums[0]..sums[0] + PART {
+        let name = profile.name;
+        let mut sums = self.sums.get(name).copied().unwrap_or_default();
+        let (from, found) = (sums[0], &mut self.found);
+        let state = Mutex::new((&mut sums, 0, found));
+        cores::share(0..PART, |number| {
+            let seed = from + number as u64;
             let outcome = run(Chooser::random(seed), profile, false);
-            took += outcome.took;
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (sums, took, found) = &mut *state;
+            *took += outcome.took;
             let Outcome { grants, refusals, requests, faults, .. } = outcome;
             let figures = [1, grants, refusals, requests, faults];
             sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
             if let Some(violation) = outcome.violation {
-                let key = (profile.name.to_owned(), violation.rule.name.to_owned());
-                self.found.entry(key).or_insert((0, seed)).0 += 1;
+                let key = (name.to_owned(), violation.rule.name.to_owned());
+                let (count, first) = found.entry(key).or_insert((0, seed));
+                (*count, *first) = (*count + 1, seed.min(*first));
             }
-        }
+            true
+        });
+        let took = state.into_inner().unwrap_or_else(PoisonError::into_inner).1;
         sums[5] += took / 1_000_000;
+        self.sums.insert(name.to_owned(), sums);
     }
 }
 
-fn commit() -> String {
-    let git = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
-    git.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
-}
-
-/// Goes on where the file ends, for so long; anew, if it is of another commit.
+/// Goes on where the file ends, for so long; anew, if what runs is not the same.
 pub(crate) fn go_on(file: &Path, profiles: &[&Profile], long: Duration) -> io::Result<u64> {
-    let (commit, start) = (commit(), Instant::now());
+    let start = Instant::now();
     let old = fs::read_to_string(file).unwrap_or_default();
-    let same = old.lines().next() == Some(&format!("commit {commit}"));
-    let mut results = if same { Results::read(&old) } else { Results::default() };
+    let (commit, mut results) = match origin::goes_on(&old) {
+        Some(commit) => (commit.to_owned(), Results::read(&old)),
+        None => (origin::commit().to_owned(), Results::default()),
+    };
     'over: loop {
         for profile in profiles {
             if start.elapsed() >= long {
