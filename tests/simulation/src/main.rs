@@ -14,9 +14,11 @@ use zklock_simulation::schedule::{Outcome, run};
 
 mod exhaust;
 mod results;
+mod short;
 mod smaller;
 
-const USAGE: &str = "simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED | replay PROFILE CHOICES
+const USAGE: &str = "simulate short
+simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED | replay PROFILE CHOICES
 simulate shrink PROFILE SEED|CHOICES
 simulate exhaust PROFILE DEVIATIONS MINUTES [FILE] | results PROFILE FILE MINUTES
 PROFILE is one of profile/mix.rs, `mix` all the usual ones, `small` all of few choices.";
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let profiles: Vec<Profile> = match text(1) {
         "mix" => MIX.to_vec(),
         "small" => SMALLEST.to_vec(),
+        "" if text(0) == "short" => MIX.to_vec(),
         name => named(name).into_iter().collect(),
     };
     let profiles: Vec<&Profile> = profiles.iter().collect();
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let failed = match text(0) {
+        "short" => short::run(),
         "run" => profiles.iter().map(|one| many(one, number(2, 0), number(3, 1_000))).sum(),
         "first" => first(&profiles, number(2, 0), number(3, 1_000)),
         "twice" => profiles.iter().map(|one| twice(one, number(2, 0), number(3, 100))).sum(),
