@@ -86,7 +86,8 @@ pub fn told(violation: &Violation, schedule: &str) -> String {
     let run = "cargo run --profile simulate --package zklock-simulation --";
     let (says, built) = (rule.says, built());
     format!(
-        "{schedule}: {}: {what}\n  \"{says}\"\n{built}\n{run} shrink {schedule} # as small as it can be",
+        "{schedule}: {}: {what}\n  \"{says}\"\n{built}\n{run} shrink {schedule}   # as small as it can be\n\
+         {run} keep {schedule} NAME # the same, as a test",
         rule.name
     )
 }

@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod cores;
 mod faults;
 pub mod found;
+pub mod kept;
 pub mod origin;
 pub mod profile;
 pub mod rules;

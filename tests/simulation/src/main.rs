@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use zklock_simulation::chooser::{Chooser, Streams};
 use zklock_simulation::found::{built, told};
+use zklock_simulation::kept;
 use zklock_simulation::profile::{MIX, Profile, SMALLEST, named};
 use zklock_simulation::schedule::{Outcome, run};
 
@@ -19,7 +20,7 @@ mod smaller;
 
 const USAGE: &str = "simulate short
 simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED | replay PROFILE CHOICES
-simulate shrink PROFILE SEED|CHOICES
+simulate shrink PROFILE SEED|CHOICES | keep PROFILE SEED|CHOICES NAME
 simulate exhaust PROFILE DEVIATIONS MINUTES [FILE] | results PROFILE FILE MINUTES
 PROFILE is one of profile/mix.rs, `mix` all the usual ones, `small` all of few choices.";
 
@@ -47,7 +48,8 @@ fn main() -> ExitCode {
             let outcome = run(Chooser::random(number(2, 0)), profile, true);
             print(&outcome)
         }
-        "shrink" => smaller(profile, text(2)),
+        "shrink" => smaller(profile, text(2), None),
+        "keep" if !text(3).is_empty() => smaller(profile, text(2), Some(text(3))),
         "replay" => {
             let streams = text(2).parse::<Streams>().unwrap_or_default();
             print(&run(Chooser::streams(streams), profile, true))
@@ -162,8 +164,8 @@ fn twice(profile: &Profile, from: u64, count: u64) -> u64 {
     different.len() as u64
 }
 
-/// Makes a schedule smaller: that of a seed, or of choices.
-fn smaller(profile: &Profile, schedule: &str) -> u64 {
+/// Makes a schedule smaller: that of a seed, or of choices. Keeps it as a test, if it has a name.
+fn smaller(profile: &Profile, schedule: &str, name: Option<&str>) -> u64 {
     let chooser = match (schedule.parse(), schedule.parse::<Streams>()) {
         (Ok(seed), _) => Chooser::random(seed),
         (_, Ok(streams)) => Chooser::streams(streams),
@@ -175,12 +177,17 @@ fn smaller(profile: &Profile, schedule: &str) -> u64 {
     let outcome = run(chooser, profile, false);
     let Some(violation) = outcome.violation else {
         println!("{} {schedule} shows nothing", profile.text());
-        return 0;
+        return u64::from(name.is_some());
     };
     let choices = Streams::of(&outcome.record);
     let all = choices.len();
     let (small, best) = smaller::smaller(profile, choices, violation.rule);
     print(&run(Chooser::streams(best.clone()), &small, true));
     println!("from {all} choices, left: {}\nreplay {} {best}", best.len(), small.text());
-    1
+    let Some(name) = name else { return 1 };
+    let line = kept::line(name, violation.rule, &small, &best);
+    println!("{}: {line}", kept::file().display());
+    let kept = kept::keep(&line);
+    kept.as_ref().err().inspect(|error| eprintln!("it is not kept: {error}"));
+    u64::from(kept.is_err())
 }
