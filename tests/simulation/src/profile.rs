@@ -76,6 +76,8 @@ pub struct Profile {
     pub rests: u32,
     /// How many of 1,000 rounds are about all locks at once, if there are several kinds.
     pub multi: u32,
+    /// Whether writers step down, unless something else is chosen.
+    pub steps_down: bool,
     /// Whether only a few of those who use a read/write lock write.
     pub reads: bool,
     /// Whether callers wait for as long as it takes, and are not cancelled.

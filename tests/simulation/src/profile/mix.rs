@@ -37,6 +37,7 @@ const GENERAL: Profile = Profile {
     lasts: 0,
     rests: 0,
     multi: 80,
+    steps_down: false,
     reads: false,
     patient: false,
     twins: false,
@@ -396,11 +397,18 @@ const SMALL: Profile = Profile {
     ..GENERAL
 };
 
+const READ_WRITE: Profile =
+    Profile { name: "read-write", only: Some(Family::ReadWrite), steps_down: true, ..SMALL };
+
+const SEMAPHORE: Profile = Profile { name: "semaphore", only: Some(Family::Permits(2)), ..SMALL };
+
 /// The profiles that are small enough for all schedules with few deviations.
 pub const SMALLEST: &[Profile] = &[
     SMALL,
-    Profile { name: "read-write", only: Some(Family::ReadWrite), ..SMALL },
-    Profile { name: "semaphore", only: Some(Family::Permits(2)), ..SMALL },
+    READ_WRITE,
+    SEMAPHORE,
     Profile { name: "handoff", tasks: 2, ..SMALL },
     Profile { name: "three", processes: 3, ..SMALL },
+    Profile { name: "three-read-write", processes: 3, ..READ_WRITE },
+    Profile { name: "three-semaphore", processes: 3, ..SEMAPHORE },
 ];

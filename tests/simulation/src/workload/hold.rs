@@ -69,7 +69,8 @@ impl Task {
             }
         }
         let changes = if inside.is_some() { 500 } else { self.crew.profile.nests };
-        if world.seldom(2, changes) == 1 {
+        let usual = self.crew.profile.steps_down && matches!(guard, AnyGuard::Write(_));
+        if (world.seldom(2, changes) == 1) != usual {
             // Those who hold for long change what they hold late.
             let late = self.crew.profile.long > 500;
             self.sleep(if late { self.duration() } else { self.short() }).await;
