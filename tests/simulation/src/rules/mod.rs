@@ -114,6 +114,8 @@ rules! {
     NOT_DOWN = "not-while-down", "A create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
     NESTED = "nested", "Nested calls that run side by side in one scope take turns.";
+    /// Who asks again for a lock that is not reentrant is told so.
+    NOT_AGAIN = "not-acquired-again", "Otherwise such an acquire fails at once with `Deadlock`.";
     /// What is done about an answer that is missing is done soon.
     ANSWERS = "answers-are-not-awaited", "A server or a proxy may lose a single reply although the connection lives on. zklock acts after a sixth of the session timeout.";
     /// A connection that is silent is not used while another one is served.
@@ -127,6 +129,6 @@ rules! {
 /// What holds whatever the clocks of the processes show: the rest is about times, or about leases, which each
 /// process measures on its own clock.
 pub const WITHOUT_CLOCKS: &[Rule] = &[
-    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, ORDER, BUSY, NAMED, EXACT,
-    MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, PANIC,
+    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
+    EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, PANIC,
 ];

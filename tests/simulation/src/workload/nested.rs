@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_lite::future::zip;
+use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::guard::context::carry;
 use zklock_core::lock::{AnyGuard, AnyLock};
 
@@ -22,6 +23,16 @@ impl Inside {
     pub(super) fn set_downgraded(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Whether this is the lock of the guard, in a mode that its own includes.
+fn is_again(guard: &AnyGuard, again: &AnyLock) -> bool {
+    matches!(
+        (guard, again),
+        (AnyGuard::Mutex(_), AnyLock::Mutex(_))
+            | (AnyGuard::Read(_), AnyLock::Read(_))
+            | (AnyGuard::Write(_), AnyLock::Read(_) | AnyLock::Write(_))
+    )
 }
 
 /// Long enough for all that wait.
@@ -55,25 +66,37 @@ impl Task {
     pub(super) async fn ask_inside(&self, plan: &LockPlan, guard: &AnyGuard) {
         let Some(again) = self.again(plan, Some((Duration::from_millis(50), 1))) else { return };
         self.say(|| format!("asks for {} again, inside", plan.name));
-        let may = matches!(
-            (guard, &again),
-            (AnyGuard::Mutex(_), AnyLock::Mutex(_))
-                | (AnyGuard::Read(_), AnyLock::Read(_))
-                | (AnyGuard::Write(_), AnyLock::Read(_) | AnyLock::Write(_))
-        );
+        let may = is_again(guard, &again);
         let cut = Cut::of(if self.choose(2) == 1 { 1 + self.choose(8) } else { 0 });
         let world = self.process.world();
         let inside = guard.scope(cut_short(world, again.acquire_tries(), cut)).await;
+        if let Some(answer) = inside.as_ref().filter(|_| may) {
+            self.check_again(plan, answer);
+        }
         match inside {
             Some(Ok(inside)) => {
                 self.sleep(self.short()).await;
                 drop(inside);
             }
-            Some(Err(error)) if may && guard.is_valid() && !error.is_unavailable() => {
+            Some(Err(error))
+                if may && plan.is_reentrant() && guard.is_valid() && !error.is_unavailable() =>
+            {
                 let what = format!("{}: {} is held already: {error:#}", self.name, plan.name);
                 self.crew.ledger.fail(rules::NESTED, what);
             }
             _ => {}
+        }
+    }
+
+    /// Where the lock is not reentrant, who asks again inside is told so.
+    fn check_again<T>(&self, plan: &LockPlan, answer: &Result<T, LockError>) {
+        let refused = answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Deadlock);
+        if !plan.is_reentrant() && !refused {
+            let what =
+                answer.as_ref().err().map_or("it is granted".to_owned(), ToString::to_string);
+            self.crew
+                .ledger
+                .fail(rules::NOT_AGAIN, format!("{}: {}: {what}", self.name, plan.name));
         }
     }
 
@@ -88,7 +111,11 @@ impl Task {
         let exclusive = alone(&one) && alone(&other);
         let within = AtomicU32::new(0);
         let call = async |lock: AnyLock| {
-            if let Ok(inside) = lock.acquire_tries().await {
+            let answer = lock.acquire_tries().await;
+            if is_again(guard, &lock) {
+                self.check_again(plan, &answer);
+            }
+            if let Ok(inside) = answer {
                 if within.fetch_add(1, Ordering::Relaxed) > 0 && exclusive {
                     let what = format!("{}: two at a time in {}", self.name, inside.path());
                     self.crew.ledger.fail(rules::NESTED, what);

@@ -212,6 +212,9 @@ impl LockPlan {
             }
             _ => {}
         }
+        if !self.has_permits() && world.seldom(2, 100) == 1 {
+            options = options.reentrant(false);
+        }
         self.options = options;
     }
 
@@ -245,6 +248,11 @@ impl LockPlan {
     /// Whether it is a semaphore.
     pub fn has_permits(&self) -> bool {
         matches!(self.family, Family::Permits(_))
+    }
+
+    /// Whether who holds it may ask for it again, inside.
+    pub fn is_reentrant(&self) -> bool {
+        self.options.reentrant != Some(false)
     }
 
     /// Whether its calls are served in their order.
