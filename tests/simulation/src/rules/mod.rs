@@ -33,97 +33,97 @@ macro_rules! rules {
 
 rules! {
     /// Never more valid holders than the lock has room for.
-    EXCLUSION = "exclusion", "The function runs only while its caller holds the lock in the whole fleet.";
+    EXCLUSION = "exclusion", "Of two holders that exclude each other, the first one's guard is invalid before the second one's is valid, in silence and in pauses";
     /// A guard is not valid while its node is gone because its session ended by itself.
-    IN_TIME = "in-time", "When nothing is heard from ZooKeeper, work stops before another process can get the lock.";
+    IN_TIME = "in-time", "in case of silence, work stops before ZooKeeper frees the lock, and a paused process notices before it does anything else.";
     /// A guard whose node somebody else took away says so soon.
-    TOLD = "told", "A deletion from outside is noticed within a sixth of the session timeout, not at once.";
+    TOLD = "told", "within one heartbeat (a sixth of the session timeout) when somebody deletes the node or closes the ZooKeeper session";
     /// A guard that is handed out is valid.
-    VALID = "valid-when-granted", "`is_valid()`, every grant and every handoff read the clock.";
+    VALID = "valid-when-granted", "`is_valid()`, every grant and every handoff read that clock: a guard is valid when it is handed out.";
     /// A guard that is lost stays so.
-    FOR_GOOD = "lost-for-good", "A lost guard stays lost, whatever comes back.";
+    FOR_GOOD = "lost-for-good", "A lost guard stays lost, even if the connection comes back.";
     /// `lost()` resolves when the guard is no longer valid.
-    LOST = "lost-resolves", "`lost()` resolves, and an async body is dropped, at those moments.";
+    LOST = "lost-resolves", "At these moments `is_valid()` turns false, `remaining()` reaches zero, `lost()` resolves, and an async body is dropped.";
     /// Of two grants that exclude each other, the later has the greater token.
     TOKENS = "tokens", "Of two grants that exclude each other, the later has the greater token.";
     /// A call waits no longer than it says.
-    DEADLINE = "deadline", "A call waits at most `timeout × retries`; it holds to within 100 ms also when the server is frozen or gone.";
+    DEADLINE = "deadline", "A call waits at most `timeout × retries`, connecting included";
     /// An error is of a kind that can be.
     ERROR = "error", "An unreachable ZooKeeper is never reported as a busy lock.";
     /// A body runs once for a grant, and never without one.
-    BODY = "body", "The body never runs without the lock, whatever fails.";
+    BODY = "body", "A body begins only while its caller holds the lock, whatever fails";
     /// Everybody is served after the faults.
-    SERVED = "served", "Tasks of one process wait in memory, first come, first served; nobody is forgotten.";
+    SERVED = "served", "Whoever waits gets its turn when ZooKeeper answers again, also if nobody new comes";
     /// Nothing is left of a session that was closed.
-    CLEAN = "clean", "Nothing is left behind. A cancelled wait, a panic and a lost answer leave no node.";
+    CLEAN = "clean", "Nothing is left behind by a cancelled wait, a panic, an error or a reply that is lost";
     /// A grant by ZooKeeper is that of a node which is there.
-    THERE = "there-when-granted", "The deletion of the node ahead is a grant only to a node that is known to be there still.";
+    THERE = "there-when-granted", "If somebody deletes that node, the waiter queues up again at once, and does not take the later deletion of the node ahead for its turn";
     /// A guard is not lost before its time without a reason.
     REASON = "lost-for-a-reason", "A shorter outage has no effect.";
     /// A guard that stops where its session is suspect does so.
-    STOPS = "stops-when-suspect", "A session is suspect while it is not connected.";
+    STOPS = "stops-when-suspect", "Such a guard is lost as soon as its session is suspect";
     /// Who waits for the end of a guard that is dropped is told.
-    ENDED = "end-is-told", "`view.lost()` resolves also when the guard is dropped or handed on.";
+    ENDED = "end-is-told", "Resolves when the lock is lost, when its time is over, and when the guard is dropped or released.";
     /// Who is asked to let go learns it.
-    WISH = "wish-is-told", "A holder learns of the request within a heartbeat, or at once if its lock is revocable.";
+    WISH = "wish-is-told", "watches the holder's own node from the grant on, so that the holder learns at once that it is asked to release | it learns within a heartbeat";
     /// Who asked first is served first, where that is promised.
-    ORDER = "order", "`fair`: requests are sent in the order of the calls.";
+    ORDER = "order", "gives each waiting task a node of its own: strictly first come, first served among all processes, and slower.";
     /// A lock is busy only if somebody held it or was ahead.
-    BUSY = "busy-if-held", "A lock is busy only if ZooKeeper said so.";
+    BUSY = "busy-if-held", "Busy means that ZooKeeper said who is in the way";
     /// A store that answers is not unavailable.
-    AVAILABLE = "available-if-answered", "A call fails as unavailable only where an answer was missing.";
+    AVAILABLE = "available-if-answered", "without an answer the error is unavailable";
     /// A process does not keep a lock to itself.
-    HANDOFFS = "handoffs", "After this number of handoffs, or this time, the lock goes to the back of the queue if another process waits.";
+    HANDOFFS = "handoffs", "how many times, and for how long, tasks of one process pass the lock to each other before other processes get their turn";
     /// A lock is kept from each grant for as long as it says.
-    HOLD = "hold-at-least", "`hold_at_least`: the lock is kept from the grant, even if it is released earlier.";
+    HOLD = "hold-at-least", "keeps the lock for this time from the grant, even if it is released earlier";
     /// A guard is valid only for as long after a write as the session certainly lives.
     LEASE = "lease", "The time for which a guard is valid after the last answered write was sent: T − margin.";
     /// A guard is not valid for longer than its lock says.
-    MOST = "hold-at-most", "A guard that is held for longer than `hold_at_most` is not valid.";
+    MOST = "hold-at-most", "ends a call that holds the lock for longer";
     /// A lock that somebody waits for is not left free.
-    FREE = "not-left-free", "In the ZooKeeper queue each contender watches the one before it.";
+    FREE = "not-left-free", "a lock that is free is not left to itself while somebody waits for it";
     /// Who has released a lock finds its node gone.
-    RELEASED = "released", "`release` waits until the node is deleted or the lock has passed to the next waiter of this process.";
+    RELEASED = "released", "Releases the lock, and waits until the node is deleted or the lock has passed to the next waiter of this process.";
     /// A lock rests after the loss of its holder.
-    DELAY = "lock-delay", "`lock_delay`: the lock is unavailable after a holder was lost.";
+    DELAY = "lock-delay", "keeps the lock unavailable for this time after its holder crashed or lost its session";
     /// After a close nothing is left on the servers.
-    CLOSED = "closed", "`close` flushes the releaser and ends the ZooKeeper sessions.";
+    CLOSED = "closed", "No lock is granted any more, held locks are lost, pending deletions are completed, and a connection that is being opened is closed.";
     /// A directory that was made and not used goes.
-    UNUSED = "unused", "A container that was created and not used is deleted by the client that created it.";
+    UNUSED = "unused", "zklock deletes a directory that it created and did not use.";
     /// Of one lock that must not be used in two ways at a time, nobody is let in in a second way.
-    MIXED = "mixed", "A name is used as one kind of lock at a time.";
+    MIXED = "mixed", "A name also has one kind.";
     /// A semaphore of kazoo's has no more children than permits.
-    ROOM = "room", "In kazoo's layout a permit is made when there is room for it.";
+    ROOM = "room", "Several permits are created one after the other under one hold of the inner lock, when there is room for all of them.";
     /// All who hold permits of kazoo's semaphore at a time have the same limit.
-    ONE_LIMIT = "one-limit", "In kazoo's layout the limit is in ZooKeeper; all processes must use the same one.";
+    ONE_LIMIT = "one-limit", "zklock compares it at each acquire, and fails with both numbers if they differ";
     /// Permits that somebody waits for are not left free.
-    RAISED = "room-is-used", "A new number takes effect while callers wait: a higher one lets some of them in.";
+    RAISED = "room-is-used", "Waiters obey a new number at once.";
     /// Who is told that a lock is busy is told by whom.
-    NAMED = "holder-is-named", "`Busy`: somebody else holds the lock; `holder()` says who.";
+    NAMED = "holder-is-named", "somebody else holds the lock | try later; `holder()` says who";
     /// A lock that lingers is kept.
-    LINGERS = "lingers", "`linger`: keeps the node for this time after the last release, or until another process queues for it.";
+    LINGERS = "lingers", "keeps the node for this time after the last release, or until another process queues for it";
     /// Who breaks a lock deletes nothing else.
-    EXACT = "breaks-exactly", "Exactly the node is deleted that `contenders` returned.";
+    EXACT = "breaks-exactly", "deletes the node of a holder that hangs, exactly the one that the list shows";
     /// Who waits for itself by another handle is told.
-    ITSELF = "told-of-itself", "If one task might be waiting for itself in this way, so does the busy error at the end say.";
+    ITSELF = "told-of-itself", "If one task might be waiting for itself in this way, a log entry says so after one second, and so does the busy error at the end.";
     /// A lock in use is not taken in another layout.
-    LAYOUTS = "one-layout", "Another layout on the same name: within a process an error.";
+    LAYOUTS = "one-layout", "Within a process, a lock has one layout.";
     /// Nobody asks for the same thing without a pause.
-    REPEATED = "pauses", "For half a tick after a standstill commits prove too little for a grant: who downgrades then asks few times.";
+    REPEATED = "pauses", "Whatever proved too little is not asked for again without a pause.";
     /// Nobody asks for a node that would be made after the connection is back.
-    NOT_DOWN = "not-while-down", "A create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
+    NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
-    NESTED = "nested", "Nested calls that run side by side in one scope take turns.";
+    NESTED = "nested", "nested calls that run concurrently in one scope take turns";
     /// Who asks again for a lock that is not reentrant is told so.
     NOT_AGAIN = "not-acquired-again", "Otherwise such an acquire fails at once with `Deadlock`.";
     /// What is done about an answer that is missing is done soon.
-    ANSWERS = "answers-are-not-awaited", "A server or a proxy may lose a single reply although the connection lives on. zklock acts after a sixth of the session timeout.";
+    ANSWERS = "answers-are-not-awaited", "A server or a proxy may lose a single reply although the connection lives on. zklock acts after a sixth of the session timeout (at most one second)";
     /// A connection that is silent is not used while another one is served.
     LANES = "served-connections-first", "A lane that is not served, because its connection is down or its server is silent, is not used while another one is served.";
     /// A server that was left because it differs is not used again.
-    DIVERGED = "diverged-servers-are-left", "New acquires use another ZooKeeper session, on a server that does not show the node.";
+    DIVERGED = "diverged-servers-are-left", "everything else moves to another server, and a server that still shows the node is not used again.";
     /// Nothing of the library panics.
-    PANIC = "panic", "No panic on anything from outside.";
+    PANIC = "panic", "What a server or another client does is never a panic";
 }
 
 /// What holds whatever the clocks of the processes show: the rest is about times, or about leases, which each
