@@ -26,6 +26,13 @@ pub trait Bed: Send + Sync {
     /// Waits until so many requests of a slot have been lost.
     fn lost(&self, slot: usize, requests: usize) -> Work<'_>;
 
+    /// From now on what a slot asks does not get through, or what it is answered, or both, and the connection
+    /// stays.
+    fn pause(&self, slot: usize, to_server: bool, to_client: bool) -> Work<'_>;
+
+    /// What did not get through does, and what comes after it.
+    fn resume(&self, slot: usize) -> Work<'_>;
+
     /// Breaks the connection of a slot and keeps it broken. What was silenced is lost.
     fn cut(&self, slot: usize) -> Work<'_>;
 

@@ -6,6 +6,7 @@
 //! the same on every ensemble that keeps ZooKeeper's promises.
 
 mod bed;
+mod pause;
 mod play;
 mod report;
 mod script;
@@ -14,5 +15,5 @@ mod simulated;
 pub use bed::{Bed, SLOTS, Work};
 pub use play::play;
 pub use report::Report;
-pub use script::{Ask, Class, Script, Step};
+pub use script::{Ask, Class, Deaf, Script, Step};
 pub use simulated::Simulated;

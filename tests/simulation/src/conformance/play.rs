@@ -34,14 +34,14 @@ pub async fn play(script: &Script, bed: &dyn Bed) -> Report {
     player.report
 }
 
-struct Slot {
-    session: Arc<dyn Coordinator>,
+pub(super) struct Slot {
+    pub(super) session: Arc<dyn Coordinator>,
     down: bool,
     /// What was asked and not answered.
     waiting: Vec<(String, Answer)>,
     watches: Vec<Option<Watch>>,
     /// Whether something was asked whose answer was dropped.
-    forgot: bool,
+    pub(super) forgot: bool,
 }
 
 impl Slot {
@@ -51,12 +51,12 @@ impl Slot {
     }
 }
 
-struct Player<'a> {
-    bed: &'a dyn Bed,
+pub(super) struct Player<'a> {
+    pub(super) bed: &'a dyn Bed,
     script: &'a Script,
-    report: Report,
+    pub(super) report: Report,
     root: String,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
 }
 
 enum Got {
@@ -85,6 +85,10 @@ impl Player<'_> {
             Step::Cut(slot) => self.cut(*slot).await,
             Step::Heal(slot, server) => self.heal(*slot, *server).await,
             Step::Lose { slot, asks, applied } => self.lose(number, *slot, asks, *applied).await,
+            Step::Pause { slot, asks, deed, way } => {
+                self.pause(number, *slot, asks, deed, *way).await;
+            }
+            Step::Silence { slot, deed } => self.silence(*slot, deed).await,
             Step::Unwatch(slot, watch) => {
                 if let Some(watch) = self.slots[*slot].watches.get_mut(*watch) {
                     watch.take();
@@ -117,7 +121,7 @@ impl Player<'_> {
         }
     }
 
-    async fn up(&mut self, slot: usize) {
+    pub(super) async fn up(&mut self, slot: usize) {
         if self.slots[slot].down {
             self.heal(slot, slot).await;
         }
@@ -150,12 +154,7 @@ impl Player<'_> {
         self.bed.silence(slot, !applied).await;
         self.ask(slot, asks);
         if applied {
-            // What is in front of this has been applied when it is seen.
-            let mark = format!("mark-{number}");
-            let path = self.path(&mark);
-            drop(self.slots[slot].session.create(&path, b"", NodeKind::Persistent));
-            let session = self.slots[other].session.clone();
-            while let Err(RequestError::NoNode) = session.get(&path).await.map(drop) {}
+            self.applied(number, slot, other).await;
         } else {
             let requests = asks.len();
             self.bed.lost(slot, requests).await;
@@ -166,6 +165,15 @@ impl Player<'_> {
             let answer = answer.await;
             self.tell(slot, &head, answer);
         }
+    }
+
+    /// Waits until another session sees what a session asked, whose answers it does not hear.
+    pub(super) async fn applied(&mut self, number: usize, slot: usize, other: usize) {
+        // What is in front of this has been applied when it is seen.
+        let path = self.path(&format!("mark-{number}"));
+        drop(self.slots[slot].session.create(&path, b"", NodeKind::Persistent));
+        let session = self.slots[other].session.clone();
+        while let Err(RequestError::NoNode) = session.get(&path).await.map(drop) {}
     }
 
     /// A session is over; another one takes its place.
@@ -188,7 +196,7 @@ impl Player<'_> {
     }
 
     /// Waits until a session, if it is connected, sees all that happened.
-    async fn catch_up(&mut self, slot: usize) {
+    pub(super) async fn catch_up(&mut self, slot: usize) {
         if !self.slots[slot].down {
             let synced = self.slots[slot].session.sync(&self.root);
             if let Err(error) = synced.await {
@@ -209,7 +217,7 @@ impl Player<'_> {
         }
     }
 
-    async fn answers(&mut self, slot: usize) {
+    pub(super) async fn answers(&mut self, slot: usize) {
         let waiting = std::mem::take(&mut self.slots[slot].waiting);
         let forgot = std::mem::take(&mut self.slots[slot].forgot);
         let one = waiting.len() == 1 && !forgot;
@@ -260,7 +268,7 @@ impl Player<'_> {
         }
     }
 
-    fn ask(&mut self, slot: usize, asks: &[Ask]) {
+    pub(super) fn ask(&mut self, slot: usize, asks: &[Ask]) {
         let down = self.slots[slot].down && self.slots[slot].waiting.is_empty();
         // Whoever was away may be behind.
         for ask in down.then_some(&Ask::Sync).into_iter().chain(asks) {
@@ -335,7 +343,7 @@ impl Player<'_> {
 }
 
 /// Waits until the link of a session is as it should be.
-async fn until(session: &Arc<dyn Coordinator>, holds: impl Fn(Link) -> bool) {
+pub(super) async fn until(session: &Arc<dyn Coordinator>, holds: impl Fn(Link) -> bool) {
     let mut link = session.link();
     while !holds(link) {
         link = session.link_changed(link).await;

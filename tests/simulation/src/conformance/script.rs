@@ -40,6 +40,17 @@ pub enum Ask {
     Forget(Box<Ask>),
 }
 
+/// Who does not hear the other during a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deaf {
+    /// Nobody hears anything.
+    Both,
+    /// The client hears no answer, and is heard.
+    Client,
+    /// The server hears no question, and is heard.
+    Server,
+}
+
 /// One step of a script.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -57,6 +68,24 @@ pub enum Step {
         asks: Vec<Ask>,
         /// Whether it arrives.
         applied: bool,
+    },
+    /// Nothing gets through, and then it does, on the same connection.
+    Pause {
+        /// Whose.
+        slot: usize,
+        /// What it asks meanwhile.
+        asks: Vec<Ask>,
+        /// What another one asks after that, and is answered.
+        deed: Vec<Ask>,
+        /// In which direction.
+        way: Deaf,
+    },
+    /// Nothing gets through until the client gives the connection up; its session lives.
+    Silence {
+        /// Whose. It is short.
+        slot: usize,
+        /// What another one asks meanwhile.
+        deed: Vec<Ask>,
     },
     /// A watch is dropped.
     Unwatch(usize, usize),
@@ -107,6 +136,9 @@ impl Script {
             list.truncate(at);
             author.down = [false; SLOTS];
             list.retain(|step| !matches!(step, Step::Cut(_) | Step::Lose { .. } | Step::Heal(..)));
+            if author.below(2) == 1 {
+                list.push(Step::Silence { slot: SHORT, deed: author.asks() });
+            }
             list.push(Step::Outlive(SHORT));
             list.push(author.step());
             list.push(author.step());
@@ -170,7 +202,7 @@ impl Author {
                 }
             };
         }
-        match self.below(24) {
+        match self.below(26) {
             0 | 1 => {
                 self.down[slot] = true;
                 Step::Cut(slot)
@@ -183,6 +215,10 @@ impl Author {
             4 => Step::Unwatch(slot, self.below(4)),
             5 => Step::Close(slot),
             6 => Step::Expire(slot),
+            7 | 8 => {
+                let way = [Deaf::Both, Deaf::Client, Deaf::Server][self.below(3)];
+                Step::Pause { slot, asks: self.asks(), deed: self.asks(), way }
+            }
             _ => Step::Ask(slot, self.asks()),
         }
     }

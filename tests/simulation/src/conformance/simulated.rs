@@ -117,6 +117,16 @@ impl Bed for Simulated {
         Box::pin(self.rest(5_000))
     }
 
+    fn pause(&self, slot: usize, to_server: bool, to_client: bool) -> Work<'_> {
+        self.block(slot, to_server, to_client);
+        Box::pin(async {})
+    }
+
+    fn resume(&self, slot: usize) -> Work<'_> {
+        self.block(slot, false, false);
+        Box::pin(async {})
+    }
+
     fn cut(&self, slot: usize) -> Work<'_> {
         self.ensemble.cut_process(&self.process(slot));
         self.block(slot, true, true);

@@ -160,6 +160,18 @@ impl Bed for Real {
         Box::pin(async {})
     }
 
+    fn pause(&self, slot: usize, to_server: bool, to_client: bool) -> Work<'_> {
+        let proxy = self.proxy(slot);
+        proxy.black_hole_one_way(Direction::ToServer, to_server);
+        proxy.black_hole_one_way(Direction::ToClient, to_client);
+        Box::pin(async {})
+    }
+
+    fn resume(&self, slot: usize) -> Work<'_> {
+        self.proxy(slot).black_hole(false);
+        Box::pin(async {})
+    }
+
     fn cut(&self, slot: usize) -> Work<'_> {
         let proxy = self.proxy(slot);
         // What was silenced is lost, and the next connection is silent, too.
