@@ -9,7 +9,7 @@ use crate::ensemble::Access;
 use crate::executor::{Process, World};
 use crate::profile::Faults;
 use crate::schedule::Scene;
-use crate::workload::MOST_PERMITS;
+use crate::workload::{Layout, MOST_PERMITS};
 
 /// A fault: from when, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,7 @@ enum Kind {
     Set,
     Clear,
     Wish,
+    Contend,
     Limit,
     Close,
     Refuse,
@@ -49,7 +50,7 @@ enum Kind {
     Lapse,
 }
 
-const USUAL: [Kind; 15] = [
+const USUAL: [Kind; 16] = [
     Kind::CutOff,
     Kind::OneWay,
     Kind::Pause,
@@ -65,10 +66,11 @@ const USUAL: [Kind; 15] = [
     Kind::Close,
     Kind::Wish,
     Kind::Limit,
+    Kind::Contend,
 ];
 
-const OUTSIDERS: [Kind; 6] =
-    [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear, Kind::Wish, Kind::Limit];
+const OUTSIDERS: [Kind; 7] =
+    [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear, Kind::Wish, Kind::Limit, Kind::Contend];
 
 const SILENCE: [Kind; 7] = [
     Kind::Part,
@@ -288,6 +290,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             ensemble.outsider(Operation::Set { path: path.clone(), data });
             scene.crew.ledger.wished(path);
         }
+        Kind::Contend => contend(scene, fault),
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
@@ -345,6 +348,42 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 ensemble.outsider(Operation::Delete { path });
             }
         }
+    }
+}
+
+/// Another program wants a lock, too, or makes a node beside those of the lock that means nothing.
+fn contend(scene: &Arc<Scene>, fault: Fault) {
+    let (plan, ensemble) = (&scene.crew.locks[fault.lock], scene.store.ensemble());
+    // Programs of others know nothing of a mutex beside a read/write lock, which says so.
+    if plan.confused || plan.mixed {
+        return;
+    }
+    let (mut path, kind) =
+        plan.node_of_another(fault.which.is_multiple_of(2), scene.world.unique());
+    if fault.which == 3 && plan.layout != Layout::OneNode {
+        path = plan.queue() + "by-the-way";
+    }
+    let Some(session) = ensemble.contend(&path, kind, fault.long + scene.crew.timeout) else {
+        return;
+    };
+    scene.store.meddle();
+    let again = scene.clone();
+    later(&scene.world, fault.long, move || leave(&again, session, fault.which < 2));
+}
+
+/// The other program deletes its node, or ends its session, as soon as there is a leader.
+fn leave(scene: &Arc<Scene>, session: i64, deletes: bool) {
+    let ensemble = scene.store.ensemble();
+    if ensemble.leader().is_none() {
+        let again = scene.clone();
+        return later(&scene.world, 10_000, move || leave(&again, session, deletes));
+    }
+    scene.store.meddle();
+    if !deletes {
+        return scene.store.kill(session);
+    }
+    for path in ensemble.owned_by(session) {
+        ensemble.outsider(Operation::Delete { path });
     }
 }
 

@@ -375,7 +375,7 @@ impl Ensemble {
 }
 
 impl Machine {
-    fn leader(&self) -> Option<usize> {
+    pub(super) fn leader(&self) -> Option<usize> {
         let leaders = self.servers.iter().enumerate();
         let leaders = leaders.filter(|(_, one)| one.up && matches!(one.role, Role::Leader(_)));
         leaders.max_by_key(|(_, one)| one.term).map(|(index, _)| index)

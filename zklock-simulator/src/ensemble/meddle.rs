@@ -1,13 +1,53 @@
-//! An outsider who interferes with a request at the worst moment.
+//! Outsiders: one who interferes with a request at the worst moment, and one who wants a lock, too.
 
 use zklock_core::coordinator::memory::shared::{Request, split};
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::traits::{NodeKind, Operation};
 
+use super::control::Ensemble;
 use super::frames::ToServer;
 use super::machine::{Event, Machine};
+use super::prepare::{Author, Write};
 
 /// What such an outsider writes.
 pub(super) const INTERFERENCE: &[u8] = b"somebody was here";
+
+/// The sessions of outsiders, which no client has, are from this one on.
+const STRANGERS: i64 = 0x0f0f_0000_0000_0000;
+
+impl Ensemble {
+    /// Lets a program of somebody else make an ephemeral node, with data that say nothing: it opens a session of
+    /// its own, and is not heard of again, so that the node goes after this time at the latest. Nobody does so
+    /// while there is no leader.
+    pub fn contend(&self, path: &str, kind: NodeKind, lives: u64) -> Option<i64> {
+        self.0.act(|machine| {
+            machine.leader()?;
+            let session = STRANGERS + i64::try_from(machine.unique()).unwrap_or_default();
+            machine.say(|| format!("FAULT another program, session {session:x}: makes {path}"));
+            let author = Author { session, ..Author::default() };
+            machine.outside(author, Write::OpenSession { session, timeout: lives });
+            let (path, data) = (path.to_owned(), b"192.0.2.1".to_vec());
+            machine.outside(author, Write::One(Operation::Create { path, data, kind }));
+            Some(session)
+        })
+    }
+
+    /// The nodes of a session.
+    pub fn owned_by(&self, session: i64) -> Vec<String> {
+        self.0.look(|machine| {
+            let paths = machine.newest().tree.owned_by(session);
+            paths.map(|path| path.to_string()).collect()
+        })
+    }
+
+    /// The nodes below a path of other programs: their paths and czxids.
+    pub fn strangers(&self, below: &str) -> Vec<(String, i64)> {
+        self.0.look(|machine| {
+            let nodes = machine.newest().tree.below(below);
+            let strange = nodes.filter(|(_, node)| node.owner >= STRANGERS);
+            strange.map(|(path, node)| (path.to_string(), node.czxid)).collect()
+        })
+    }
+}
 
 impl Machine {
     /// Lets an outsider do something to a node near the one that a request is about: before the
@@ -19,7 +59,7 @@ impl Machine {
         let Some(path) = about(request).filter(|_| how > 0) else { return };
         let directory = match split(path) {
             // The node of a contender, or its beginning.
-            (directory, name) if name.contains('_') || name.contains('-') => directory,
+            (directory, name) if name == "lock" || name.contains(['_', '-']) => directory,
             _ => path,
         };
         let tree = &self.newest().tree;

@@ -72,6 +72,8 @@ impl Ledger {
                 && !plan.confused
                 && long(state.let_go.get(&lock))
                 && long(state.granted.get(&lock))
+                // Another program waits for its turn, and makes no use of it.
+                && self.store.ensemble().strangers(&plan.queue()).is_empty()
                 && waits(lock)
                 && state.room.get(&lock).is_some_and(|at| at + LONG <= now)
         };

@@ -35,6 +35,7 @@ impl Ledger {
         if plan.confused {
             return self.check_kinds(who, entry, path);
         }
+        self.check_others(who, entry, path);
         let is_part = self.is_part(entry.lock, &entry.process);
         // One of several is noted when all are held: it says nothing of handoffs.
         let noted = (!is_part).then_some(now);
@@ -99,6 +100,23 @@ impl Ledger {
         {
             let what = format!("{who} got {path} {} µs after the loss of another", now - at);
             self.fail(super::DELAY, what);
+        }
+    }
+
+    /// Nobody is let in while another program is ahead.
+    fn check_others(&self, who: &str, entry: &Entry, path: &str) {
+        let (plan, czxid) = (&self.plans[entry.lock], entry.view.fencing_token().czxid());
+        if plan.has_permits() {
+            return;
+        }
+        let alone = entry.share.0 == entry.share.1;
+        let strangers = self.store.ensemble().strangers(&plan.queue()).into_iter();
+        let mut ahead = strangers.filter(|(stranger, born)| {
+            let contends = !stranger.contains("by-the-way");
+            contends && *born < czxid as i64 && (alone || !plan.is_of_a_reader(stranger))
+        });
+        if let Some((stranger, _)) = ahead.next() {
+            self.fail(super::EXCLUSION, format!("{who} got {path}, behind {stranger}"));
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zklock_core::base::error::LockError;
 use zklock_core::base::options::LockOptions;
 use zklock_core::base::policy::{Handoffs, StopAt};
+use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock_core::lock::{AnyLock, Mutex, Semaphore};
 use zklock_core::session::Session;
@@ -238,6 +239,31 @@ impl LockPlan {
             (Family::Permits(_), Layout::Curator) => format!("/zklock/{}/leases", self.name),
             _ => format!("/zklock/{}", self.name),
         }
+    }
+
+    /// The node with which another program contends for the lock, without its number, if it has one.
+    pub fn node_of_another(&self, reads: bool, number: u64) -> (String, NodeKind) {
+        let reads = reads && self.family == Family::ReadWrite;
+        let word = |read: &'static str, other: &'static str| if reads { read } else { other };
+        let hyphenated = format!("_c_{number:08x}-0000-4000-8000-000000000000");
+        let name = match (self.layout, self.family) {
+            (Layout::Curator, Family::ReadWrite) => {
+                format!("{hyphenated}-{}", word("__READ__", "__WRIT__"))
+            }
+            (Layout::Curator, _) => format!("{hyphenated}-lock-"),
+            (Layout::Kazoo, _) => format!("{number:032x}{}", word("__rlock__", "__lock__")),
+            (Layout::Numbered, _) => "lock-".to_owned(),
+            (Layout::ReadWrite, _) => word("read-node", "write-node").to_owned(),
+            (Layout::Hosts, _) => format!("another-{}-", word("R", "W")),
+            (Layout::OneNode, _) => return (self.queue() + "lock", NodeKind::Ephemeral),
+        };
+        (self.queue() + &name, NodeKind::EphemeralSequential)
+    }
+
+    /// Whether a node with which another program contends for the lock lets readers in.
+    pub fn is_of_a_reader(&self, path: &str) -> bool {
+        let signs = ["__READ__", "__rlock__", "read-node", "-R-"];
+        self.family == Family::ReadWrite && signs.iter().any(|sign| path.contains(sign))
     }
 
     /// How long it lingers, in microseconds.
