@@ -8,6 +8,7 @@ use zklock_core::coordinator::traits::Operation;
 use crate::ensemble::Access;
 use crate::executor::{Process, World};
 use crate::profile::Faults;
+use crate::rules::ASKED;
 use crate::schedule::Scene;
 use crate::workload::{Layout, MOST_PERMITS};
 
@@ -283,10 +284,16 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             });
         }
         Kind::Wish => {
-            let held = scene.crew.ledger.held_nodes(fault.lock);
-            let Some(path) = held.get(fault.which as usize % held.len().max(1)) else { return };
+            // Of those who hold, or of all who are there.
+            let mut nodes = scene.crew.ledger.held_nodes(fault.lock);
+            if fault.which % 2 == 1 {
+                nodes = scene.nodes(fault.lock);
+            }
+            let Some(path) = nodes.get(fault.which as usize / 2 % nodes.len().max(1)) else {
+                return;
+            };
             store.meddle();
-            let data = b"__REVOKE__".to_vec();
+            let data = ASKED.to_vec();
             ensemble.outsider(Operation::Set { path: path.clone(), data });
             scene.crew.ledger.wished(path);
         }

@@ -17,6 +17,9 @@ use crate::profile::ALLOWED;
 use crate::store::{Ended, Store};
 use crate::workload::LockPlan;
 
+/// What a node says whose owner is asked to let go.
+pub const ASKED: &[u8] = b"__REVOKE__";
+
 /// A rule that does not hold.
 #[derive(Clone, Debug)]
 pub struct Violation {
@@ -263,6 +266,8 @@ impl Ledger {
             }
         }
         let until = now + entry.view.remaining().as_micros() as u64;
+        // It may have been asked while it waited.
+        let asked = !again && self.store.ensemble().data(&path).as_deref() == Some(ASKED);
         let held = Held {
             entry,
             path,
@@ -275,7 +280,7 @@ impl Ledger {
             deaths: 0,
             until,
             down: None,
-            wished: None,
+            wished: asked.then_some(now),
         };
         state.held.insert(id, held);
         drop(state);

@@ -31,7 +31,9 @@ impl Ledger {
     /// A guard was let go of, whose node may linger.
     pub(super) fn lingers(&self, held: &Held) {
         let (entry, now) = (&held.entry, self.world.now());
-        if !self.plans[entry.lock].lingers || !entry.view.is_valid() {
+        // Who is asked to let go keeps nothing.
+        let asked = entry.view.is_revoked();
+        if !self.plans[entry.lock].lingers || asked || !entry.view.is_valid() {
             return;
         }
         let lingering = Lingering {

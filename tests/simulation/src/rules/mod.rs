@@ -11,7 +11,7 @@ mod lingering;
 
 pub use asking::Asking;
 pub use kinds::Using;
-pub use ledger::{Entry, Holding, Ledger, Violation};
+pub use ledger::{ASKED, Entry, Holding, Ledger, Violation};
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
