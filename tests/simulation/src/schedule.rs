@@ -109,11 +109,8 @@ impl Scene {
     pub(crate) fn close(&self, running: Running) {
         let Running { process, session, label } = running;
         self.crew.ledger.closes(&process);
-        let (ledger, of, begun) = (self.crew.ledger.clone(), process.clone(), self.world.now());
-        process.spawn(async move {
-            session.close().await;
-            ledger.has_closed(&of, label, begun);
-        });
+        let (crew, of, begun) = (self.crew.clone(), process.clone(), self.world.now());
+        process.spawn(async move { workload::close(&crew, (&of, label), &session, begun).await });
     }
 
     fn take_running(&self) -> Vec<Running> {

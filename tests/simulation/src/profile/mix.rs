@@ -19,6 +19,7 @@ const GENERAL: Profile = Profile {
     confused: 250,
     nests: 200,
     passes: 20,
+    panics: 0,
     hasty: false,
     rare: false,
     lingers: false,
@@ -49,7 +50,7 @@ const GENERAL: Profile = Profile {
 /// The profiles of the usual mix.
 pub const MIX: &[Profile] = &[
     GENERAL,
-    Profile { name: "kinds", kinds: true, locks: 3, ..GENERAL },
+    Profile { name: "kinds", kinds: true, locks: 3, panics: 50, ..GENERAL },
     Profile { name: "calm", kinds: true, locks: 3, faults: 0, strikes: 0, ..GENERAL },
     Profile {
         name: "outsiders",
@@ -60,7 +61,7 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile { name: "quorum", kinds: true, servers: 3, drift: ALLOWED, ..GENERAL },
-    Profile { name: "busy", tasks: 4, locks: 1, traffic: true, ..GENERAL },
+    Profile { name: "busy", panics: 50, tasks: 4, locks: 1, traffic: true, ..GENERAL },
     Profile {
         name: "meddlers",
         kinds: true,
@@ -382,7 +383,15 @@ pub const MIX: &[Profile] = &[
         passes: 0,
         ..GENERAL
     },
-    Profile { name: "doors", kinds: true, layouts: 0, doors: true, rounds: 8, ..GENERAL },
+    Profile {
+        name: "doors",
+        kinds: true,
+        layouts: 0,
+        doors: true,
+        panics: 50,
+        rounds: 8,
+        ..GENERAL
+    },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },
 ];
 

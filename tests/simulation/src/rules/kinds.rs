@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zklock_core::base::error::LockError;
 
-use super::asking::NOTICE;
+use super::asking::{LONG, NOTICE};
 use super::grants::UNDER_WAY;
 use super::ledger::{Entry, Ledger};
 use crate::executor::{Process, ProcessId};
@@ -44,6 +44,14 @@ impl Ledger {
         let state = self.lock();
         let (many, ended) = state.uses.get(&(lock, process.id())).copied().unwrap_or_default();
         many > 1 || ended.is_some_and(|at| at >= since)
+    }
+
+    /// Whether more tasks of a process than so many use a lock, or one of them did until a moment ago: what it left to
+    /// be done may go on.
+    pub fn is_used_by_others(&self, lock: usize, process: &Process, mine: u32) -> bool {
+        let (state, now) = (self.lock(), self.world.now());
+        let (many, ended) = state.uses.get(&(lock, process.id())).copied().unwrap_or_default();
+        many > mine || ended.is_some_and(|at| at + LONG > now)
     }
 
     /// Somebody was refused a handle: only what this process itself does can be in the way.

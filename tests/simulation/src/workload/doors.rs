@@ -1,14 +1,19 @@
 //! The ways into a lock: handles of each kind, templates, and guarded functions.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_lite::FutureExt as _;
 use futures_lite::future::{or, zip};
 use zklock::layout::Kazoo;
-use zklock::{Acl, AnyGuard, AnyLock, MultiLock, OnLost, SessionRegistry};
+use zklock::{Acl, AnyGuard, AnyLock, Event, MultiLock, Observer, OnLost, SessionRegistry};
 use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
 use zklock::{carry_sync, current, is_held, zk_locked};
 
+use super::polls::cut_short;
+use super::scares::scare;
 use super::task::Task;
 use crate::rules;
 
@@ -34,8 +39,10 @@ impl Call<'_> {
             let what = format!("{}: {guard:?} in the body", self.task.name);
             self.task.crew.ledger.fail(rules::BODY, what);
         }
+        self.task.panics();
         let ends = async { or(guard.lost(), guard.revoked()).await };
         or(self.task.sleep(self.task.short()), ends).await;
+        self.task.panics();
     }
 
     /// A lock that all who come in by the same door take too.
@@ -46,6 +53,25 @@ impl Call<'_> {
     async fn succeed(&self) -> Result<(), LockError> {
         self.body().await;
         Ok(())
+    }
+}
+
+/// A session that all see by this name, until this is dropped.
+struct Registered<'a>(&'a str);
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        drop(SessionRegistry::global().remove(Some(self.0)));
+    }
+}
+
+/// An observer that panics at everything.
+#[derive(Debug)]
+struct Frightened;
+
+impl Observer for Frightened {
+    fn event(&self, _: &Event) {
+        scare();
     }
 }
 
@@ -199,30 +225,16 @@ impl Task {
         let locks = door == 8 && self.choose(2) == 1;
         let call = Call { task: self, session, options, name, begun, locks };
         self.say(|| format!("comes in by door {door}"));
-        let answer = match door {
-            0 => alone(&call).await,
-            1 => reads(&call).await,
-            2 => writes(&call).await,
-            3 => one_of_two(&call).await,
-            4 => both(&call).await,
-            5 => in_a_block(&call).await,
-            6 => match skips(&call).await {
-                Ok(None) => return,
-                other => other.map(drop),
-            },
-            7 => of_the_lock(answers(&call).await),
-            8 => of_the_lock(perhaps(&call).await),
-            21 => match is_told(&call).await {
-                Err(Failed::Own) => return,
-                other => of_the_lock(other),
-            },
-            9..=15 => self.by_template(&call, door - 9).await,
-            16 => self.by_name(&call).await,
-            17 => self.write_under(&call).await,
-            18 => self.detach(&call).await,
-            19 => self.take_both(&call).await,
-            20 => self.ask_the_session(&call).await,
-            _ => self.in_another_session(&call).await,
+        let cut = self.cut(20);
+        let coming_in = AssertUnwindSafe(self.by_door(door, &call)).catch_unwind();
+        let answer = match cut_short(self.process.world(), coming_in, cut).await {
+            Some(Ok(Some(answer))) => answer,
+            Some(Ok(None)) => return,
+            Some(Err(panic)) => return self.has_panicked(panic, &format!("doors/{}", call.name)),
+            None => {
+                self.say(|| "is dropped".to_owned());
+                return self.check_let_go(&format!("doors/{}", call.name));
+            }
         };
         let begun = call.begun.load(Ordering::Relaxed);
         match answer {
@@ -239,6 +251,35 @@ impl Task {
             }
             Err(error) => self.judge(&error, Some(7)),
         }
+    }
+
+    /// Comes in by a door; `None` where that says that nothing was done.
+    async fn by_door(&self, door: u32, call: &Call<'_>) -> Option<Result<(), LockError>> {
+        Some(match door {
+            0 => alone(call).await,
+            1 => reads(call).await,
+            2 => writes(call).await,
+            3 => one_of_two(call).await,
+            4 => both(call).await,
+            5 => in_a_block(call).await,
+            6 => match skips(call).await {
+                Ok(None) => return None,
+                other => other.map(drop),
+            },
+            7 => of_the_lock(answers(call).await),
+            8 => of_the_lock(perhaps(call).await),
+            21 => match is_told(call).await {
+                Err(Failed::Own) => return None,
+                other => of_the_lock(other),
+            },
+            9..=15 => self.by_template(call, door - 9).await,
+            16 => self.by_name(call).await,
+            17 => self.write_under(call).await,
+            18 => self.detach(call).await,
+            19 => self.take_both(call).await,
+            20 => self.ask_the_session(call).await,
+            _ => self.in_another_session(call).await,
+        })
     }
 
     async fn by_template(&self, call: &Call<'_>, which: u32) -> Result<(), LockError> {
@@ -278,8 +319,9 @@ impl Task {
                 .fail(rules::BODY, format!("{}: there is no session {name}", self.name));
         }
         registry.register(name.as_str(), call.session.clone());
+        let registered = Registered(&name);
         let held = by_a_registered_name(&name, &call.name).await;
-        drop(registry.remove(Some(&name)));
+        drop(registered);
         if held? {
             call.begun.fetch_add(1, Ordering::Relaxed);
         }
@@ -297,6 +339,12 @@ impl Task {
         let fenced = guard.fenced();
         if fenced.set("no path", b"").await.is_ok() {
             self.crew.ledger.fail(rules::ERROR, format!("{}: wrote nowhere", self.name));
+        }
+        if let Some(cut) = self.cut(6) {
+            // Perhaps it has taken effect.
+            drop(cut_short(self.process.world(), fenced.create(&path, b"1"), Some(cut)).await);
+            call.begun.fetch_add(1, Ordering::Relaxed);
+            return guard.release().await;
         }
         fenced.create(&path, b"1").await?;
         fenced.set(&path, b"2").await?;
@@ -390,6 +438,7 @@ impl Task {
             builder
                 .root("/doors")
                 .app("doors")
+                .observer(Arc::new(Frightened))
                 .defaults(LockOptions::new().timeout(Duration::from_millis(500)))
                 .warn_waiting(Duration::from_millis(5))
                 .warn_holding(Duration::from_millis(5))
@@ -413,7 +462,9 @@ impl Task {
             }
         };
         let (released, ()) = zip(hold, other).await;
-        let left = session.drain(Duration::from_millis(1)).await;
+        let draining = session.drain(Duration::from_millis(1));
+        let left = cut_short(self.process.world(), draining, self.cut(4)).await.unwrap_or_default();
+        // Also one that was dropped.
         let refused = lock.try_acquire().await.is_err();
         if !left.is_empty() || !refused {
             let what = format!("{}: {left:?} is held while it drains, {refused}", self.name);

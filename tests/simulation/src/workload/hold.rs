@@ -78,10 +78,19 @@ impl Task {
                 AnyGuard::Write(writer) => {
                     self.say(|| "downgrades".to_owned());
                     let until = self.crew.ledger.valid_until(holding.id());
-                    let owner = self.node_of(&writer.view());
+                    let (view, owner) = (writer.view(), self.node_of(&writer.view()));
+                    let cut = self.cut(10);
                     // It is a reader at the earliest now: the room for others is theirs from then on.
                     drop(holding);
-                    match writer.downgrade().await {
+                    let answer = cut_short(world, writer.downgrade(), cut).await;
+                    let Some(answer) = answer else {
+                        self.say(|| "is dropped while it downgrades".to_owned());
+                        if inside.is_none() {
+                            self.expect_end(view);
+                        }
+                        return;
+                    };
+                    match answer {
                         Ok(reader) => {
                             share = (1, share.1);
                             holding = self.note(lock, share, reader.view(), None);
@@ -206,6 +215,25 @@ impl Task {
             if !task.crew.ledger.told_of_end(id) && view.is_valid() {
                 let what = format!("{}: {} is valid", task.name, view.path());
                 task.crew.ledger.fail(rules::LOST, what);
+            }
+        });
+    }
+
+    /// A guard was dropped: who waits for its end is told, in a task of its own.
+    fn expect_end(&self, view: GuardView) {
+        let task = self.part("watcher");
+        self.process.spawn(async move {
+            let told = async {
+                view.lost().await;
+                true
+            };
+            let late = async {
+                task.sleep(task.crew.timeout).await;
+                false
+            };
+            if !or(told, late).await || view.is_valid() {
+                let what = format!("{}: {} has not ended", task.name, view.path());
+                task.crew.ledger.fail(rules::ENDED, what);
             }
         });
     }

@@ -7,8 +7,10 @@ mod nested;
 mod plan;
 mod polls;
 mod rare;
+mod scares;
 mod task;
 
 pub(crate) use plan::MOST_PERMITS;
 pub use plan::{Family, Layout, LockPlan};
+pub(crate) use task::close;
 pub use task::{Crew, run};

@@ -55,7 +55,7 @@ impl Task {
                 self.sleep(self.short()).await;
                 self.say(|| "lets go of all".to_owned());
                 drop(holdings);
-                drop(guard.release().await);
+                drop(cut_short(world, guard.release(), self.cut(8)).await);
             }
             Some(Err(error)) => self.judge(&error, Some(if patient { 0 } else { 4 })),
             None => self.say(|| "is dropped".to_owned()),

@@ -1,9 +1,9 @@
 //! What few do: breaking locks, names below names, drivers that panic, one lock through two handles.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Once};
 use std::time::Duration;
-use std::{fmt, panic};
 
 use zklock_core::base::error::ErrorKind;
 use zklock_core::base::mode::Mode;
@@ -13,15 +13,14 @@ use zklock_core::layout::{Curator, LockDriver, OneNode, Verdict};
 use zklock_core::lock::{AnyGuard, AnyLock};
 
 use super::plan::{Family, Layout, LockPlan};
+use super::polls::cut_short;
+use super::scares::scare;
 use super::task::Task;
 use crate::executor::World;
 use crate::rules;
 
 /// Longer than a lock is held, as a rule.
 const WHILE: Duration = Duration::from_millis(300);
-
-/// What the driver says when it panics.
-const PANIC: &str = "this driver panics now and then";
 
 /// Curator's layout, by a driver that panics now and then.
 struct Nervous(Arc<World>);
@@ -30,21 +29,6 @@ impl fmt::Debug for Nervous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Nervous")
     }
-}
-
-/// Says nothing of these panics, which are no news.
-fn hide_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            let said = info.payload().downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| info.payload().downcast_ref::<&str>().copied());
-            if said != Some(PANIC) {
-                usual(info);
-            }
-        }));
-    });
 }
 
 impl LockDriver for Nervous {
@@ -57,7 +41,9 @@ impl LockDriver for Nervous {
     }
 
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
-        assert!(self.0.choose(4) != 1, "{PANIC}");
+        if self.0.choose(4) == 1 {
+            scare();
+        }
         Curator.verdict(queue, mine)
     }
 }
@@ -78,7 +64,9 @@ impl Task {
         let asked = plan.lock(self.process.world(), &self.session, None);
         let Ok(AnyLock::Mutex(mutex)) = asked else { return };
         let site = mutex.site();
-        let Ok(queue) = site.contenders().await else { return };
+        let world = self.process.world();
+        let queue = cut_short(world, site.contenders(), self.cut(8)).await;
+        let Some(Ok(queue)) = queue else { return };
         let Some(holder) = queue.first().filter(|holder| !holder.here) else { return };
         self.sleep(self.short()).await;
         let (store, since) = (self.crew.ledger.store(), self.process.world().now());
@@ -86,7 +74,7 @@ impl Task {
         self.say(|| format!("breaks {path}"));
         store.deletes(lock);
         self.crew.ledger.breaks(&path, holder.czxid);
-        let broken = site.break_holder(holder).await;
+        let broken = cut_short(world, site.break_holder(holder), self.cut(8)).await;
         store.deletes(lock);
         self.say(|| format!("broke {path}: {broken:?}"));
         for other in store.ensemble().deleted_by(&path, &self.process, since) {
@@ -123,7 +111,6 @@ impl Task {
     /// Takes a lock whose driver may panic: nobody is worse off for that.
     async fn ask_nervously(&self) {
         let lock = self.session.mutex("nervous");
-        hide_panics();
         let driver = Nervous(self.process.world().clone());
         let Ok(lock) = lock.map(|lock| lock.with_driver(driver)) else { return };
         if let Ok(guard) = lock.acquire_timeout(WHILE).await {

@@ -1,9 +1,11 @@
 //! A task: it asks for locks, again and again, and at the end it wants each of them once more.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_lite::FutureExt as _;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::coordinator::traits::Operation;
 use zklock_core::layout::Kazoo;
@@ -122,6 +124,28 @@ async fn go(mut task: Task, number: u32, (_running, busy): (Count, Count)) {
     }
 }
 
+/// Closes a session that was opened under a label, as began at a moment. If a first call is dropped, it goes on
+/// by itself, and another one perhaps waits for it.
+pub(crate) async fn close(
+    crew: &Crew,
+    (process, label): (&Process, u64),
+    session: &Session,
+    begun: u64,
+) {
+    let world = process.world();
+    if world.seldom(2, crew.profile.cancels) == 1 {
+        let cut = Cut::of(1 + world.choose(24));
+        if cut_short(world, session.close(), cut).await.is_none() {
+            world.say(|| format!("{}: drops a call that closes", process.id()));
+            if world.choose(2) == 1 {
+                return;
+            }
+        }
+    }
+    session.close().await;
+    crew.ledger.has_closed(process, label, begun);
+}
+
 impl Task {
     /// Rests between two calls: mostly for a moment.
     async fn rest(&self) {
@@ -157,8 +181,7 @@ impl Task {
     /// Closes another session of its process.
     pub(super) async fn close(&self, session: Session, label: u64) {
         let begun = self.process.world().now();
-        session.close().await;
-        self.crew.ledger.has_closed(&self.process, label, begun);
+        close(&self.crew, (&self.process, label), &session, begun).await;
     }
 
     /// Asks for a lock that nobody else wants, and gives up.
@@ -168,6 +191,14 @@ impl Task {
         let (world, cut) = (self.process.world(), Cut::of(1 + self.choose(16)));
         if let Some(Ok(guard)) = cut_short(world, lock.try_acquire(), cut).await {
             drop(guard.release().await);
+        }
+    }
+
+    /// When a call is dropped, of so many moments: as often as acquires are.
+    pub(super) fn cut(&self, of: u32) -> Option<Cut> {
+        match self.process.world().seldom(2, self.crew.profile.cancels) {
+            0 => None,
+            _ => Cut::of(1 + self.choose(of)),
         }
     }
 
@@ -332,11 +363,28 @@ impl Task {
             let entry = Entry { lock, share, process, view, lock_has_permits, again: false };
             let _holding = self.crew.ledger.granted(&self.name, entry, None);
             answered();
+            self.panics();
             self.sleep(self.short()).await;
+            self.panics();
             ended.store(true, Ordering::Relaxed);
         };
         let world = self.process.world();
-        let answer = cut_short(world, template.execute_with(plan.name, body), cut).await;
+        let executing = AssertUnwindSafe(template.execute_with(plan.name, body)).catch_unwind();
+        let answer = match cut_short(world, executing, cut).await {
+            Some(Ok(answer)) => Some(answer),
+            over => {
+                answered();
+                let ledger = &self.crew.ledger;
+                let used = ledger.is_used_by_others(lock, &self.process, 1);
+                if !plan.lingers && !used && ledger.is_alone(lock, &self.process) {
+                    self.check_let_go(plan.name);
+                }
+                match over {
+                    Some(Err(panic)) => return self.has_panicked(panic, ""),
+                    _ => None,
+                }
+            }
+        };
         answered();
         let (begun, ended) = (begun.into_inner(), ended.into_inner());
         match answer {

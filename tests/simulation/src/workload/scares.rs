@@ -1,0 +1,43 @@
+//! Code of users that panics.
+
+use std::any::Any;
+use std::panic;
+
+use super::task::Task;
+use crate::rules;
+
+/// What they say.
+const PANIC: &str = "this panics now and then";
+
+/// Panics. The hook is not called, so nothing is printed of it: it is no news.
+pub(super) fn scare() {
+    panic::resume_unwind(Box::new(PANIC));
+}
+
+impl Task {
+    /// Panics, or not.
+    pub(super) fn panics(&self) {
+        if self.process.world().seldom(2, self.crew.profile.panics) == 1 {
+            self.say(|| "panics in its body".to_owned());
+            scare();
+        }
+    }
+
+    /// A call has panicked, as its body has: then it holds nothing.
+    pub(super) fn has_panicked(&self, panic: Box<dyn Any + Send>, name: &str) {
+        if panic.downcast_ref::<&str>() != Some(&PANIC) {
+            panic::resume_unwind(panic);
+        }
+        self.check_let_go(name);
+    }
+
+    /// A call is over, by a panic or because it was dropped: it holds a lock no more that nobody else of its
+    /// process wants.
+    pub(super) fn check_let_go(&self, name: &str) {
+        let held = self.session.held();
+        if let Some(held) = held.iter().find(|held| &*held.lock == name) {
+            let what = format!("{}: {held:?} after its call", self.name);
+            self.crew.ledger.fail(rules::LET_GO, what);
+        }
+    }
+}
