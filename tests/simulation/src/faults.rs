@@ -33,6 +33,8 @@ enum Kind {
     Freeze,
     ServerCrash,
     Part,
+    Link,
+    Lose,
     Kill,
     Delete,
     Set,
@@ -51,7 +53,7 @@ enum Kind {
     Lapse,
 }
 
-const USUAL: [Kind; 16] = [
+const USUAL: [Kind; 18] = [
     Kind::CutOff,
     Kind::OneWay,
     Kind::Pause,
@@ -68,12 +70,14 @@ const USUAL: [Kind; 16] = [
     Kind::Wish,
     Kind::Limit,
     Kind::Contend,
+    Kind::Link,
+    Kind::Lose,
 ];
 
 const OUTSIDERS: [Kind; 7] =
     [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear, Kind::Wish, Kind::Limit, Kind::Contend];
 
-const SILENCE: [Kind; 7] = [
+const SILENCE: [Kind; 9] = [
     Kind::Part,
     Kind::CutOff,
     Kind::OneWay,
@@ -81,6 +85,8 @@ const SILENCE: [Kind; 7] = [
     Kind::Freeze,
     Kind::ServerCrash,
     Kind::Part,
+    Kind::Link,
+    Kind::Lose,
 ];
 
 const LOSSES: [Kind; 5] = [Kind::CutOff, Kind::Pause, Kind::Crash, Kind::Kill, Kind::Close];
@@ -205,7 +211,8 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             scene.start(fault.process);
         }
         // One thing at a time befalls a server.
-        Kind::Freeze | Kind::ServerCrash | Kind::Part if scene.is_struck(fault.server, until) => {}
+        Kind::Freeze | Kind::ServerCrash | Kind::Part
+            if scene.are_struck(&[fault.server], until) => {}
         Kind::Freeze => {
             store.strike_server(until);
             ensemble.freeze(fault.server, true);
@@ -229,6 +236,33 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                     scene.store.ensemble().part(other, fault.server, false);
                 });
             }
+        }
+        // Two of three, in both directions or in one; the third hears both.
+        Kind::Link => {
+            let size = ensemble.size();
+            let (one, other) = (fault.server, (fault.server + 1) % size);
+            if one == other || scene.are_struck(&[one, other], until) {
+                return;
+            }
+            store.strike_server(until);
+            let ways = [(one, other, fault.which != 1), (other, one, fault.which != 2)];
+            for (from, to, silent) in ways {
+                ensemble.part(from, to, silent);
+            }
+            let scene = scene.clone();
+            later(world, fault.long, move || {
+                for (from, to, _) in ways {
+                    scene.store.ensemble().part(from, to, false);
+                }
+            });
+        }
+        // Some of the servers, and not all.
+        Kind::Lose => {
+            let size = ensemble.size();
+            let many = (1 + fault.which as usize % 2).min(size - 1);
+            store.disturb(until);
+            let servers = (0..many).map(|at| (fault.server + at) % size);
+            block(scene, &process, servers, (true, fault.which < 3), fault.long);
         }
         // Something gets through for a moment.
         Kind::Blink => {
@@ -444,8 +478,19 @@ fn stand_still(scene: &Arc<Scene>, process: Process, long: u64) {
 }
 
 fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64) {
+    block(scene, process, 0..scene.store.ensemble().size(), ways, long);
+}
+
+/// Lets nothing through between a process and some servers.
+fn block(
+    scene: &Arc<Scene>,
+    process: &Process,
+    servers: impl IntoIterator<Item = usize>,
+    ways: (bool, bool),
+    long: u64,
+) {
     let ensemble = scene.store.ensemble();
-    for server in 0..ensemble.size() {
+    for server in servers {
         ensemble.block(process, server, ways.0, ways.1);
         let (scene, process) = (scene.clone(), process.clone());
         later(&scene.world.clone(), long, move || {

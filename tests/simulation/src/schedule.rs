@@ -154,16 +154,16 @@ impl Scene {
         drop(old);
     }
 
-    /// Whether something befalls a server already; if not, something does until then.
-    pub(crate) fn is_struck(&self, server: usize, until: u64) -> bool {
+    /// Whether something befalls one of these servers already; if not, something does until then.
+    pub(crate) fn are_struck(&self, servers: &[usize], until: u64) -> bool {
         let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = struck.entry(server).or_default();
         // What ends now may end after what begins now.
-        let is_struck = *over >= self.world.now() && *over > 0;
-        if !is_struck {
-            *over = until;
+        let is_struck = |over: &u64| *over >= self.world.now() && *over > 0;
+        let are_struck = servers.iter().any(|server| struck.get(server).is_some_and(is_struck));
+        if !are_struck {
+            struck.extend(servers.iter().map(|server| (*server, until)));
         }
-        is_struck
+        are_struck
     }
 
     /// The nodes of a lock that contend for it.
