@@ -361,6 +361,9 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
             let Some((_, name)) = path.rsplit_once('/') else { return };
             let digits = name.len().saturating_sub(10);
+            if digits == 0 {
+                return;
+            }
             // Nobody can tell that a leader differs.
             let follows = ensemble.leader().is_some_and(|leader| leader != fault.server);
             if follows && name.is_char_boundary(digits) {

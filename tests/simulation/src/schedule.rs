@@ -169,8 +169,7 @@ impl Scene {
     /// The nodes of a lock that contend for it.
     pub(crate) fn nodes(&self, lock: usize) -> Vec<String> {
         let below = format!("/zklock/{}/", self.crew.locks[lock].name);
-        let nodes = self.store.ensemble().ephemerals(&below).into_iter();
-        nodes.filter(|path| path.contains('_')).collect()
+        self.store.ensemble().ephemerals(&below)
     }
 
     /// Everything below a lock's directory.
