@@ -122,6 +122,8 @@ rules! {
     LANES = "served-connections-first", "A lane that is not served, because its connection is down or its server is silent, is not used while another one is served.";
     /// A server that was left because it differs is not used again.
     DIVERGED = "diverged-servers-are-left", "everything else moves to another server, and a server that still shows the node is not used again.";
+    /// A reader is not let in to write.
+    UPGRADE = "upgrade", "To acquire it for writing there fails at once with `Deadlock`, because two readers that both want to write would wait for each other.";
     /// Whose body panics, and who drops a call, holds nothing more.
     LET_GO = "let-go", "The lock is released once everything that the function owns has been dropped: at its end, on `?` and `return`, on a panic, and when its future is dropped.";
     /// Nothing of the library panics.
@@ -132,5 +134,5 @@ rules! {
 /// process measures on its own clock.
 pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
-    EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, LET_GO, PANIC,
+    EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, LET_GO, PANIC,
 ];

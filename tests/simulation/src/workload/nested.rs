@@ -35,6 +35,9 @@ fn is_again(guard: &AnyGuard, again: &AnyLock) -> bool {
     )
 }
 
+/// What needs no answer of a server takes less, in microseconds.
+const AT_ONCE: u64 = 200;
+
 /// Long enough for all that wait.
 const PATIENT: Option<(Duration, u32)> = Some((Duration::from_secs(2), 1));
 
@@ -67,13 +70,29 @@ impl Task {
         let Some(again) = self.again(plan, Some((Duration::from_millis(50), 1))) else { return };
         self.say(|| format!("asks for {} again, inside", plan.name));
         let may = is_again(guard, &again);
+        // A reader never becomes a writer, and is told so before anybody is asked.
+        let upgrades = matches!((guard, &again), (AnyGuard::Read(_), AnyLock::Write(_)));
         let cut = Cut::of(if self.choose(2) == 1 { 1 + self.choose(8) } else { 0 });
-        let world = self.process.world();
+        let (world, start) = (self.process.world(), self.process.world().now());
         let inside = guard.scope(cut_short(world, again.acquire_tries(), cut)).await;
+        let at_once = world.now() < start + AT_ONCE;
         if let Some(answer) = inside.as_ref().filter(|_| may) {
             self.check_again(plan, answer);
         }
         match inside {
+            Some(Ok(inside)) if upgrades && guard.is_valid() => {
+                let what = format!("{}: {} writes inside of a reader", self.name, inside.path());
+                self.crew.ledger.fail(rules::UPGRADE, what);
+            }
+            Some(Err(error))
+                if upgrades
+                    && guard.is_valid()
+                    && !(at_once && error.kind() == ErrorKind::Deadlock) =>
+            {
+                let late = world.now() - start;
+                let what = format!("{}: {error:#} to a reader, {late} µs late", self.name);
+                self.crew.ledger.fail(rules::UPGRADE, what);
+            }
             Some(Ok(inside)) => {
                 self.sleep(self.short()).await;
                 drop(inside);
