@@ -9,6 +9,22 @@ use super::task::Task;
 use crate::rules;
 
 impl Task {
+    /// Several locks as one were refused, or the call was dropped: none of them is held.
+    fn check_none(&self, lock: usize) {
+        let plan = &self.crew.locks[lock];
+        // A lock that lingers is kept, and nobody has it.
+        let ledger = &self.crew.ledger;
+        let used = ledger.is_used_by_others(lock, &self.process, 0);
+        if plan.lingers || used || !ledger.is_alone(lock, &self.process) {
+            return;
+        }
+        let held = self.session.held();
+        if let Some(held) = held.iter().find(|held| &*held.lock == plan.name) {
+            let what = format!("{}: {held:?} is left of several", self.name);
+            self.crew.ledger.fail(rules::TOGETHER, what);
+        }
+    }
+
     /// Asks for all locks at once, in any order.
     pub(super) async fn take_all(&self) {
         let world = self.process.world();
@@ -57,8 +73,16 @@ impl Task {
                 drop(holdings);
                 drop(cut_short(world, guard.release(), self.cut(8)).await);
             }
-            Some(Err(error)) => self.judge(&error, Some(if patient { 0 } else { 4 })),
-            None => self.say(|| "is dropped".to_owned()),
+            answer => {
+                drop(asking);
+                for (lock, ..) in &members {
+                    self.check_none(*lock);
+                }
+                match answer {
+                    Some(Err(error)) => self.judge(&error, Some(if patient { 0 } else { 4 })),
+                    _ => self.say(|| "is dropped".to_owned()),
+                }
+            }
         }
     }
 }
