@@ -17,6 +17,10 @@ use super::scares::scare;
 use super::task::Task;
 use crate::rules;
 
+/// How long those wait who come in by a door: so often so long.
+const WAIT: Duration = Duration::from_millis(500);
+const TRIES: u32 = 2;
+
 /// Where a guarded function takes its lock, and what it does then.
 struct Call<'a> {
     task: &'a Task,
@@ -24,6 +28,8 @@ struct Call<'a> {
     options: LockOptions,
     name: String,
     begun: AtomicU32,
+    /// When the call began, by the clock of its process, and how often that had been paused.
+    since: (u64, u32),
     /// Whether one that need not take its lock takes it.
     locks: bool,
 }
@@ -32,6 +38,7 @@ impl Call<'_> {
     /// The body of a guarded function.
     async fn body(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
+        self.task.check_deadline(self.since, WAIT * TRIES);
         let guard = current();
         let valid = guard.is_valid() && !guard.remaining().is_zero();
         let named = guard.lock().is_some() && guard.fencing_token().is_some();
@@ -214,7 +221,7 @@ impl Task {
     /// Comes in by one of the ways that are not drawn for the locks of all, for a lock of its own.
     pub(super) async fn come_in(&self) {
         let (begun, name) = (AtomicU32::new(0), format!("{}", self.process.world().unique()));
-        let options = LockOptions::new().timeout(Duration::from_millis(500)).retries(2);
+        let options = LockOptions::new().timeout(WAIT).retries(TRIES);
         let options = match self.choose(4) {
             1 => options.on_lost(OnLost::Finish),
             2 => options.fair(true),
@@ -223,7 +230,8 @@ impl Task {
         };
         let (door, session) = (self.choose(23), self.session.clone());
         let locks = door == 8 && self.choose(2) == 1;
-        let call = Call { task: self, session, options, name, begun, locks };
+        let since = (self.process.nanos(), self.process.pauses());
+        let call = Call { task: self, session, options, name, begun, since, locks };
         self.say(|| format!("comes in by door {door}"));
         let cut = self.cut(20);
         let coming_in = AssertUnwindSafe(self.by_door(door, &call)).catch_unwind();
@@ -237,6 +245,10 @@ impl Task {
             }
         };
         let begun = call.begun.load(Ordering::Relaxed);
+        // Those by which several calls are made, one after the other.
+        if begun == 0 && !matches!(door, 16 | 17 | 22..) {
+            self.check_deadline(call.since, WAIT * TRIES);
+        }
         match answer {
             Ok(()) if begun == 1 => {}
             Ok(()) => {

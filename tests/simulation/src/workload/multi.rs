@@ -52,7 +52,12 @@ impl Task {
         let patient = often && self.choose(2) == 1;
         let acquiring =
             async { if patient { all.acquire().await } else { all.acquire_tries().await } };
-        match cut_short(world, acquiring, cut).await {
+        let (start, pauses) = (self.process.nanos(), self.process.pauses());
+        let answer = cut_short(world, acquiring, cut).await;
+        if let (Some((wait, tries)), false) = (wait, patient) {
+            self.check_deadline((start, pauses), wait * tries);
+        }
+        match answer {
             Some(Ok(guard)) => {
                 let taken = |member: &AnyGuard| {
                     let mut shares = members.iter();

@@ -301,11 +301,9 @@ impl Task {
             }
         };
         let answer = cut_short(world, acquiring, cut).await;
-        let took = Duration::from_nanos(self.process.nanos() - start);
-        let most = timeout * tries + Duration::from_millis(100);
-        if how > 3 && took > most && self.process.pauses() == paused {
-            let what = format!("{}: {took:?} for {tries} × {timeout:?}", self.name);
-            self.crew.ledger.fail(rules::DEADLINE, what);
+        if how >= 3 {
+            let tries = if how == 3 { 1 } else { tries };
+            self.check_deadline((start, paused), timeout * tries);
         }
         match answer {
             Some(Ok(guard)) => {
@@ -320,6 +318,16 @@ impl Task {
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }
             None => self.say(|| "is dropped".to_owned()),
+        }
+    }
+
+    /// A call that began at a moment of this clock, when its process had been paused so often, has an answer: in
+    /// the time that it had.
+    pub(super) fn check_deadline(&self, (start, pauses): (u64, u32), most: Duration) {
+        let took = Duration::from_nanos(self.process.nanos() - start);
+        if took > most + Duration::from_millis(100) && self.process.pauses() == pauses {
+            let what = format!("{}: {took:?} instead of {most:?}", self.name);
+            self.crew.ledger.fail(rules::DEADLINE, what);
         }
     }
 
@@ -352,9 +360,11 @@ impl Task {
         let most = (timeout * tries).as_micros() as u64;
         let asking = Mutex::new(Some(self.crew.ledger.asks(lock, &self.process, most)));
         let answered = || drop(asking.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let start = (self.process.nanos(), self.process.pauses());
         let begun = AtomicU32::new(0);
         let ended = AtomicBool::new(false);
         let body = async |view: zklock_core::guard::view::GuardView| {
+            self.check_deadline(start, timeout * tries);
             if begun.fetch_add(1, Ordering::Relaxed) > 0 {
                 self.crew.ledger.fail(rules::BODY, format!("{}: it runs again", self.name));
             }
@@ -392,7 +402,12 @@ impl Task {
             Some(Ok(())) => {
                 self.crew.ledger.fail(rules::BODY, format!("{}: Ok, body {begun}", self.name));
             }
-            Some(Err(error)) => self.judge(&error, Some(7)),
+            Some(Err(error)) => {
+                if begun == 0 {
+                    self.check_deadline(start, timeout * tries);
+                }
+                self.judge(&error, Some(7));
+            }
             None => self.say(|| "is dropped".to_owned()),
         }
     }
