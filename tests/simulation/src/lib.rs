@@ -4,6 +4,7 @@
 
 pub mod conformance;
 pub mod cores;
+mod ending;
 mod faults;
 pub mod found;
 pub mod kept;

@@ -9,6 +9,7 @@ use zklock_core::observe::observer::{Event, Observer};
 use zklock_core::session::Session;
 
 use crate::chooser::{Choice, Chooser};
+use crate::ending;
 use crate::ensemble::{Connecting, Ensemble, Options, Weather};
 use crate::executor::{Process, World};
 use crate::faults;
@@ -113,7 +114,7 @@ impl Scene {
         process.spawn(async move { workload::close(&crew, (&of, label), &session, begun).await });
     }
 
-    fn take_running(&self) -> Vec<Running> {
+    pub(crate) fn take_running(&self) -> Vec<Running> {
         std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -269,7 +270,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     }
     let polls = world.polls();
     if ledger.is_kept() {
-        close(&scene);
+        ending::close(&scene);
     }
     if world.panics() > 0 {
         ledger.fail(rules::PANIC, format!("{} tasks panicked", world.panics()));
@@ -295,54 +296,6 @@ fn crew_holds(crew: &Crew) -> u64 {
     let grants = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
     let long = u64::from(profile.long) * crew.timeout * 3 / 2_000;
     (crew.locks.iter().map(LockPlan::hold).max().unwrap_or(0) + long) * grants
-}
-
-/// Closes all sessions, and looks at what is left.
-fn close(scene: &Arc<Scene>) {
-    let (world, ledger, timeout) = (&scene.world, &scene.crew.ledger, scene.crew.timeout);
-    let mut processes = Vec::new();
-    for running in scene.take_running() {
-        processes.push(running.process.clone());
-        scene.close(running);
-    }
-    let until = |limit: u64, clean: &dyn Fn() -> bool| {
-        let mut next = 0;
-        while world.now() < limit {
-            // Not at each step: nothing here is in a hurry.
-            if world.now() >= next {
-                if clean() {
-                    return;
-                }
-                next = world.now() + 5_000;
-            }
-            if !world.step() {
-                return;
-            }
-        }
-    };
-    let limit = world.now() + 2 * timeout;
-    until(limit, &|| processes.iter().all(|process| process.tasks() == 0));
-    let left: Vec<_> = processes.iter().flat_map(Process::task_names).collect();
-    if !left.is_empty() {
-        ledger.fail(rules::CLEAN, format!("tasks are left: {left:?}"));
-    }
-    // What was lost on the way goes with its session, which the servers keep for its timeout.
-    let ensemble = scene.store.ensemble();
-    let nodes = || (0..scene.crew.locks.len()).flat_map(|lock| scene.nodes(lock));
-    let limit = world.now() + 2 * timeout;
-    until(limit, &|| nodes().next().is_none() && ensemble.sessions().is_empty());
-    let left: Vec<String> = nodes().collect();
-    if !left.is_empty() {
-        ledger.fail(rules::CLEAN, format!("{left:?} are left"));
-    }
-    let unused = ensemble.unused("/zklock");
-    if !unused.is_empty() && scene.store.is_sound() {
-        ledger.fail(rules::UNUSED, format!("{unused:?} are left"));
-    }
-    let left = ensemble.sessions();
-    if !left.is_empty() {
-        ledger.fail(rules::CLEAN, format!("sessions {left:x?} are left"));
-    }
 }
 
 fn finish(scene: &Arc<Scene>, polls: u64) -> Outcome {

@@ -372,6 +372,19 @@ impl Ensemble {
     pub fn watches(&self) -> usize {
         self.0.look(|machine| machine.servers.iter().map(|one| one.watches.count()).sum())
     }
+
+    /// What clients wait to be told, by the paths of their watches.
+    pub fn watched(&self) -> Vec<String> {
+        self.0.look(|machine| {
+            let watches = machine.clients.values().flat_map(|client| client.watches.values());
+            watches.map(|watch| watch.path.to_string()).collect()
+        })
+    }
+
+    /// How many clients there are, whose sessions may be over.
+    pub fn clients(&self) -> usize {
+        self.0.look(|machine| machine.clients.len())
+    }
 }
 
 impl Machine {

@@ -15,6 +15,15 @@ impl Ensemble {
         })
     }
 
+    /// The paths below this one that nobody owns and no server reaps, as that server knows them.
+    pub fn persistent(&self, below: &str) -> Vec<String> {
+        self.0.look(|machine| {
+            let paths = machine.newest().tree.below(below);
+            let paths = paths.filter(|(_, node)| node.owner == 0);
+            paths.map(|(path, _)| path.to_string()).collect()
+        })
+    }
+
     /// The data of a node, as that server knows it.
     pub fn data(&self, path: &str) -> Option<Vec<u8>> {
         self.0.look(|machine| machine.newest().tree.node(path).map(|node| node.data.to_vec()))

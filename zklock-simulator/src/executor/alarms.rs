@@ -60,6 +60,12 @@ impl Alarms {
         Some(alarm)
     }
 
+    /// How many of them wake somebody.
+    pub(super) fn wakes(&self) -> usize {
+        let set = self.places.iter().flatten();
+        set.filter(|(_, alarm)| matches!(alarm, Alarm::Wake(_))).count()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }

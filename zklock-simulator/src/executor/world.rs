@@ -446,6 +446,13 @@ impl World {
         set_current(None);
     }
 
+    /// The names of all tasks that are left, and how many timers somebody waits for.
+    pub fn left(&self) -> (Vec<&'static str>, usize) {
+        let core = self.lock();
+        let tasks = core.tasks.iter().flatten().map(|task| task.name);
+        (tasks.collect(), core.alarms.wakes())
+    }
+
     /// How many tasks were polled.
     pub fn polls(&self) -> u64 {
         self.lock().polls
