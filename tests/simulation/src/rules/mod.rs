@@ -126,6 +126,8 @@ rules! {
     UPGRADE = "upgrade", "To acquire it for writing there fails at once with `Deadlock`, because two readers that both want to write would wait for each other.";
     /// Of several locks as one, none is held where not all are.
     TOGETHER = "all-or-none", "several locks of any kind as one: all or none, always in the same order, within one deadline";
+    /// A lock is seen from outside, and its holder hears who asks for it.
+    OUTSIDE = "from-outside", "each heartbeat is a write that checks the held nodes: that each one exists, and that nobody changed its data to ask for its release.";
     /// Whose body panics, and who drops a call, holds nothing more.
     LET_GO = "let-go", "The lock is released once everything that the function owns has been dropped: at its end, on `?` and `return`, on a panic, and when its future is dropped.";
     /// Nothing of the library panics.
@@ -135,6 +137,6 @@ rules! {
 /// What holds whatever the clocks of the processes show: the rest is about times, or about leases, which each
 /// process measures on its own clock.
 pub const WITHOUT_CLOCKS: &[Rule] = &[
-    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED, EXACT,
-    MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
+    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
+    EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
 ];

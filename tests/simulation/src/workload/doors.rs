@@ -22,11 +22,11 @@ const WAIT: Duration = Duration::from_millis(500);
 const TRIES: u32 = 2;
 
 /// Where a guarded function takes its lock, and what it does then.
-struct Call<'a> {
+pub(super) struct Call<'a> {
     task: &'a Task,
-    session: Session,
-    options: LockOptions,
-    name: String,
+    pub(super) session: Session,
+    pub(super) options: LockOptions,
+    pub(super) name: String,
     begun: AtomicU32,
     /// When the call began, by the clock of its process, and how often that had been paused.
     since: (u64, u32),
@@ -37,7 +37,7 @@ struct Call<'a> {
 impl Call<'_> {
     /// The body of a guarded function.
     async fn body(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.has_begun();
         self.task.check_deadline(self.since, WAIT * TRIES);
         let guard = current();
         let valid = guard.is_valid() && !guard.remaining().is_zero();
@@ -50,6 +50,11 @@ impl Call<'_> {
         let ends = async { or(guard.lost(), guard.revoked()).await };
         or(self.task.sleep(self.task.short()), ends).await;
         self.task.panics();
+    }
+
+    /// The body begins, or what is done instead of it.
+    pub(super) fn has_begun(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A lock that all who come in by the same door take too.
@@ -146,7 +151,7 @@ async fn perhaps(call: &Call<'_>) -> Result<(), Failed> {
     if call.locks {
         call.body().await;
     } else {
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         if held {
             let what = format!("{}: has a lock that it does not want", call.task.name);
             call.task.crew.ledger.fail(rules::BODY, what);
@@ -228,7 +233,7 @@ impl Task {
             3 => options.hold_at_most(Duration::from_millis(20)),
             _ => options,
         };
-        let (door, session) = (self.choose(23), self.session.clone());
+        let (door, session) = (self.choose(25), self.session.clone());
         let locks = door == 8 && self.choose(2) == 1;
         let since = (self.process.nanos(), self.process.pauses());
         let call = Call { task: self, session, options, name, begun, since, locks };
@@ -290,6 +295,11 @@ impl Task {
             18 => self.detach(call).await,
             19 => self.take_both(call).await,
             20 => self.ask_the_session(call).await,
+            22 => self.look_from_outside(call).await,
+            23 => match self.is_asked_to_let_go(call).await {
+                Some(answer) => answer,
+                None => return None,
+            },
             _ => self.in_another_session(call).await,
         })
     }
@@ -335,7 +345,7 @@ impl Task {
         let held = by_a_registered_name(&name, &call.name).await;
         drop(registered);
         if held? {
-            call.begun.fetch_add(1, Ordering::Relaxed);
+            call.has_begun();
         }
         let installed = registry.install_named_here(name.as_str(), call.session.clone());
         let again = by_a_registered_name(&name, &call.name).await;
@@ -355,7 +365,7 @@ impl Task {
         if let Some(cut) = self.cut(6) {
             // Perhaps it has taken effect.
             drop(cut_short(self.process.world(), fenced.create(&path, b"1"), Some(cut)).await);
-            call.begun.fetch_add(1, Ordering::Relaxed);
+            call.has_begun();
             return guard.release().await;
         }
         fenced.create(&path, b"1").await?;
@@ -369,7 +379,7 @@ impl Task {
                 self.crew.ledger.fail(rules::ERROR, what);
             }
         }
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         guard.release().await
     }
 
@@ -390,7 +400,7 @@ impl Task {
         self.say(|| told);
         let waits = async { or(guard.revoked(), guard.lost()).await };
         or(self.sleep(self.short()), waits).await;
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         AnyGuard::Write(guard).detach().release().await
     }
 
@@ -414,7 +424,7 @@ impl Task {
         let inside = guard.scope(async { current().is_valid() }).await;
         let told = format!("{guard:?} with {held} and {inside}, {:?}", guard.fencing_tokens());
         self.say(|| told);
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         guard.detach().release().await
     }
 
@@ -440,7 +450,7 @@ impl Task {
         let (defaults, own) = (session.defaults(), lock.options());
         let told = format!("{session:?} {first:?} {timing:?} {id:?} {defaults:?} {own:?}");
         self.say(|| told);
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         guard.release().await
     }
 
@@ -483,7 +493,7 @@ impl Task {
             self.crew.ledger.fail(rules::ERROR, what);
         }
         self.close(session, label).await;
-        call.begun.fetch_add(1, Ordering::Relaxed);
+        call.has_begun();
         released
     }
 }

@@ -4,6 +4,7 @@ mod doors;
 mod hold;
 mod multi;
 mod nested;
+mod outside;
 mod plan;
 mod polls;
 mod rare;
