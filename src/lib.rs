@@ -120,7 +120,7 @@ pub mod driver {
 pub mod testing {
     pub use zklock_core::coordinator::memory::{Fault, Faults, Logged, Op};
     pub use zklock_core::testing::TestLocks;
-    pub use zklock_simulator::sim::{Process, Running, World, sim};
+    pub use zklock_simulator::sim::{Process, Running, World, sim, sim_with_servers};
 }
 
 /// Metrics of locks and sessions, with the feature `metrics`: counters, histograms and gauges on the facade of

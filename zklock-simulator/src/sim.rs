@@ -49,10 +49,41 @@ use crate::host::Host;
 /// world to standard error; and if the test does not end within a day of the world.
 #[track_caller]
 pub fn sim<T>(seed: u64, test: impl AsyncFnOnce(World) -> T) -> T {
+    sim_with_servers(1, seed, test)
+}
+
+/// Runs a test in a simulated world with so many ZooKeeper servers, three or five as a rule: they elect a leader,
+/// followers may be late, and servers [die](World::crash) or [do not hear each other](World::part). Everything
+/// else is as in [`sim`].
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::testing::sim_with_servers;
+///
+/// for seed in 0..10 {
+///     sim_with_servers(3, seed, async |world| {
+///         let process = world.process();
+///         let guard = process.session().mutex("orders")?.acquire().await?;
+///
+///         world.crash(0); // Perhaps the leader, or the server of this process.
+///         world.sleep(Duration::from_secs(60)).await;
+///         assert!(guard.is_valid()); // Two of three are enough.
+///         Ok::<(), zklock::LockError>(())
+///     })
+///     .unwrap();
+/// }
+/// ```
+///
+/// # Panics
+///
+/// As [`sim`]; and if there are no servers, or more than 9.
+#[track_caller]
+pub fn sim_with_servers<T>(servers: usize, seed: u64, test: impl AsyncFnOnce(World) -> T) -> T {
+    assert!((1..=9).contains(&servers), "{servers} servers");
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().start_paused(true).build();
     let runtime = runtime.unwrap_or_else(|error| unreachable!("a runtime without I/O: {error}"));
-    let world = World::new(seed);
+    let world = World::new(servers, seed);
     let inner = world.0.inner.clone();
     let tested = catch_unwind(AssertUnwindSafe(|| runtime.block_on(live(&world, test))));
     if tested.is_err() {
@@ -172,9 +203,10 @@ fn fair() -> Weather {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(servers: usize, seed: u64) -> Self {
         let inner = executor::World::new(Chooser::random(seed), true);
-        let ensemble = Ensemble::new(&inner, Options { weather: fair(), ..Options::default() });
+        let options = Options { servers, weather: fair(), ..Options::default() };
+        let ensemble = Ensemble::new(&inner, options);
         World(Arc::new(Inner { inner, ensemble, state: Mutex::default() }))
     }
 
@@ -300,6 +332,92 @@ impl World {
         for server in 0..self.0.ensemble.size() {
             self.0.ensemble.block(process, server, away, away);
         }
+    }
+
+    /// Kills a server, by its number, until it is [started again](World::restart). What a majority has written
+    /// is not lost.
+    ///
+    /// ```
+    /// # use zklock::testing::sim_with_servers;
+    /// # use std::time::Duration;
+    /// sim_with_servers(3, 7, async |world| {
+    ///     let orders = world.process().session().mutex("orders")?;
+    ///     world.crash(0);
+    ///     world.crash(1); // One of three is not enough.
+    ///     let error = orders.acquire_timeout(Duration::from_secs(5)).await.unwrap_err();
+    ///     assert!(error.is_unavailable());
+    ///     world.restart(1);
+    ///     assert!(orders.acquire().await?.is_valid());
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such server: the first one is 0.
+    #[track_caller]
+    pub fn crash(&self, server: usize) {
+        self.check(server);
+        self.0.ensemble.crash(server, 0);
+    }
+
+    /// Starts a server again that was [killed](World::crash), with what it had written.
+    ///
+    /// ```
+    /// # use zklock::testing::sim;
+    /// # use std::time::Duration;
+    /// sim(7, async |world| {
+    ///     let process = world.process();
+    ///     let guard = process.session().mutex("orders")?.acquire().await?;
+    ///     world.crash(0);
+    ///     world.sleep(Duration::from_secs(2)).await;
+    ///     world.restart(0); // It gives all sessions their time once more.
+    ///     world.sleep(Duration::from_secs(60)).await;
+    ///     assert!(guard.is_valid());
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such server.
+    #[track_caller]
+    pub fn restart(&self, server: usize) {
+        self.check(server);
+        self.0.ensemble.restart(server);
+    }
+
+    /// Lets two servers not hear each other (`true`), or hear each other again (`false`). Processes reach both.
+    ///
+    /// ```
+    /// # use zklock::testing::sim_with_servers;
+    /// # use std::time::Duration;
+    /// sim_with_servers(3, 7, async |world| {
+    ///     let process = world.process();
+    ///     let guard = process.session().mutex("orders")?.acquire().await?;
+    ///     world.part(0, 1, true);
+    ///     world.part(0, 2, true); // Server 0 is alone, and serves nobody.
+    ///     world.sleep(Duration::from_secs(60)).await;
+    ///     assert!(guard.is_valid());
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such server.
+    #[track_caller]
+    pub fn part(&self, one: usize, other: usize, silent: bool) {
+        self.check(one);
+        self.check(other);
+        self.0.ensemble.part(one, other, silent);
+        self.0.ensemble.part(other, one, silent);
+    }
+
+    #[track_caller]
+    fn check(&self, server: usize) {
+        let servers = self.0.ensemble.size();
+        assert!(server < servers, "there is no server {server} of {servers}");
     }
 
     /// Lets so many of 1,000 requests go wrong from now on: they are lost, or their replies are, or
@@ -462,6 +580,26 @@ impl Process {
     /// ```
     pub fn cut_off(&self, away: bool) {
         self.world.block(&self.process, away);
+    }
+
+    /// Makes its clock run fast by so many millionths from now on, or slow where it is negative. Up to 1,000 are
+    /// allowed, in both directions: beyond that, a lock may be held by two.
+    ///
+    /// ```
+    /// # use zklock::testing::sim;
+    /// # use std::time::Duration;
+    /// sim(7, async |world| {
+    ///     let [slow, other] = [world.process(), world.process()];
+    ///     slow.drift(-1_000);
+    ///     let held = slow.session().mutex("orders")?.acquire().await?;
+    ///     slow.cut_off(true);
+    ///     other.session().mutex("orders")?.acquire().await?;
+    ///     assert!(!held.is_valid()); // It ended before the other one got the lock, all the same.
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    pub fn drift(&self, millionths: i32) {
+        self.process.set_drift(millionths.max(-999_999));
     }
 
     /// Ends its ZooKeeper sessions on the server, as an administrator does: held locks are lost.
