@@ -8,6 +8,9 @@ use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules;
 
+/// By how much each member may be late, one after the other: see "Found, and not mended".
+const LATE: Duration = Duration::from_millis(60);
+
 impl Task {
     /// Several locks as one were refused, or the call was dropped: none of them is held.
     fn check_none(&self, lock: usize) {
@@ -55,7 +58,8 @@ impl Task {
         let (start, pauses) = (self.process.nanos(), self.process.pauses());
         let answer = cut_short(world, acquiring, cut).await;
         if let (Some((wait, tries)), false) = (wait, patient) {
-            self.check_deadline((start, pauses), wait * tries);
+            let many = u32::try_from(members.len()).unwrap_or(u32::MAX);
+            self.check_deadline((start, pauses), wait * tries + LATE * many);
         }
         match answer {
             Some(Ok(guard)) => {
