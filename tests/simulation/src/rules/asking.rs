@@ -215,7 +215,7 @@ impl Ledger {
 
     /// Whether the server of a process shows a node of a lock that its leader does not know, and served it since
     /// then.
-    fn shows_strays(&self, plan: &LockPlan, since: u64, process: &Process) -> bool {
+    pub(super) fn shows_strays(&self, plan: &LockPlan, since: u64, process: &Process) -> bool {
         let below = format!("/zklock/{}", plan.name);
         self.store.ensemble().was_shown_strays(&below, since, process)
     }

@@ -67,6 +67,12 @@ impl Ledger {
                 waits && !ask.process.is_paused() && !state.closing.contains(&ask.process.id())
             })
         };
+        // Whoever has the inner lock and is shown a node that nobody has keeps all others out, until its
+        // server is left.
+        let is_misled = |lock: usize, plan: &LockPlan| {
+            let mut asks = state.asks.values().filter(|ask| ask.lock == lock);
+            asks.any(|ask| self.shows_strays(plan, ask.since, &ask.process))
+        };
         let is_left = |lock: usize, plan: &LockPlan| {
             plan.has_permits()
                 && !plan.confused
@@ -76,6 +82,7 @@ impl Ledger {
                 && self.store.ensemble().strangers(&plan.queue()).is_empty()
                 && waits(lock)
                 && state.room.get(&lock).is_some_and(|at| at + LONG <= now)
+                && !is_misled(lock, plan)
         };
         let mut plans = self.plans.iter().enumerate();
         let (_, plan) = plans.find(|(lock, plan)| is_left(*lock, plan))?;
