@@ -49,9 +49,10 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     println!("{report}");
     let verdict = &report.verdict;
     assert!(verdict.violations.is_empty(), "{:#?}", verdict.violations);
-    // Nobody takes silence for praise: each rule has seen something.
+    // Nobody takes silence for praise: each rule has seen something. The order is judged only while nothing
+    // is wrong, and the faults may leave no such time in 20 s.
     for (rule, least) in LEAST {
-        let least = if is_long() { least } else { 1 };
+        let least = if is_long() { least } else { u64::from(rule != Rule::Order) };
         let judged = verdict.judged(rule);
         assert!(judged >= least, "{rule} has judged {judged}, and should at least {least}");
     }
