@@ -30,6 +30,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 const ANSWERS: [OpCode; 5] =
     [OpCode::Create2, OpCode::GetChildren, OpCode::GetData, OpCode::Delete, OpCode::Multi];
 
+/// The answers that a lock needs one after the other, at most: a permit waits for its inner lock, looks at the
+/// others, and creates its node before it leaves the inner lock.
+const IN_TURN: u32 = 6;
+
 /// How many answers were swallowed, by what was done meanwhile.
 type Swallowed = BTreeMap<(&'static str, OpCode), u64>;
 
@@ -116,11 +120,12 @@ impl Client {
                 let taking = async |client: &Self, _: &Rule| client.take(wait, on_a_thread).await;
                 let (held, took) = self.without("the lock", opcode, taking).await;
                 let what = format!("{:?} without {opcode:?}", self.kind);
-                self.control.within(&what, took, self.takes[0]);
+                self.control.within_answers(&what, took, self.takes[0], IN_TURN);
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 let releasing = async |_: &Self, _: &Rule| release(held, on_a_thread).await;
                 let ((), took) = self.without("the release", opcode, releasing).await;
-                self.control.within(&format!("{what}, the release"), took, self.takes[1]);
+                let what = format!("{what}, the release");
+                self.control.within_answers(&what, took, self.takes[1], IN_TURN);
             }
         }
         (self.kind, self.swallowed)
@@ -153,7 +158,7 @@ impl Client {
                 let ((held, took), _) = self.without("the wait", opcode, waiting).await;
                 let what = format!("{:?} without {opcode:?}, behind another", self.kind);
                 // The lock is free: its release, and up to three answers on the way.
-                self.control.within_answers(&what, took, self.takes[1], 4);
+                self.control.within_answers(&what, took, self.takes[1], IN_TURN);
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 release(held, on_a_thread).await;
             }
