@@ -21,9 +21,7 @@ impl AcquireLoop<'_> {
         own: Option<Age>,
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
-        if others.is_empty() {
-            return Ok(());
-        }
+        let Some(awaited) = others.first() else { return Ok(()) };
         // Of those that wait for others, the nearest to the head checks first, and goes if nobody else
         // does. But those ahead may be gone for ever as well, so each checks, half as often as the one
         // ahead of it: together they ask twice as often as the first. Those that wait for the same
@@ -32,7 +30,7 @@ impl AcquireLoop<'_> {
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
         let times = times.unwrap_or(u32::MAX);
-        if !generation.take_due_check(self.directory(), &obstacle.head, times) {
+        if !generation.take_due_check(self.directory(), &obstacle.head, awaited, times) {
             return Ok(());
         }
         match phantom_among(generation, others).await {

@@ -33,6 +33,8 @@ pub struct Age {
 struct Head {
     path: Arc<str>,
     since: Instant,
+    /// When those nodes were checked last that somebody waits for, by the path of the first of them.
+    checked: Expiring<Box<str>, Instant>,
     /// The contenders of this queue that were found to belong to no session, by czxid, because a path may
     /// be that of one node after the other; and since when each was there.
     orphans: Expiring<i64, Instant>,
@@ -86,20 +88,30 @@ impl HeadAges {
         self.check_after
     }
 
-    /// Records the head of the queue in a directory, and takes the check of it, if that is due: if it has
-    /// been there for so many times the age from which it is checked. Its age then begins anew, so that
-    /// only one of the waiters checks it. Returns whether it is for the caller to check.
+    /// Records the head of the queue in a directory, and takes the check of what the caller waits for, if
+    /// that is due: if the head has been there for so many times the age from which it is checked, and
+    /// nobody who waits for the same has checked it since then. Returns whether it is for the caller to
+    /// check.
+    ///
+    /// Whoever waits for something else does not count: it looks at another node, and may do so just
+    /// before the caller each time.
     pub fn take_due_check(
         &self,
         directory: &str,
         path: &Arc<str>,
+        awaited: &str,
         times: u32,
         now: Instant,
     ) -> bool {
         let due = self.check_after.saturating_mul(times);
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime = directories.lifetime;
-        let new = || Head { path: path.clone(), since: now, orphans: Expiring::new(lifetime) };
+        let new = || Head {
+            path: path.clone(),
+            since: now,
+            checked: Expiring::new(lifetime),
+            orphans: Expiring::new(lifetime),
+        };
         let Some(head) = directories.get_mut(directory, now) else {
             directories.insert(directory.into(), new(), now);
             return false;
@@ -108,9 +120,10 @@ impl HeadAges {
             *head = new();
             return false;
         }
-        let is_due = now.since(head.since) >= due;
+        let since = head.checked.get_mut(awaited, now).map_or(head.since, |checked| *checked);
+        let is_due = now.since(since) >= due;
         if is_due {
-            head.since = now;
+            head.checked.insert(awaited.into(), now, now);
         }
         is_due
     }
@@ -147,16 +160,27 @@ mod tests {
     fn a_head_is_checked_once_in_a_session_timeout() {
         let (head_ages, [a, b]) = (HeadAges::new(CHECK_AFTER), ["/l/a", "/l/b"].map(Arc::from));
         let asked =
-            [0, 9, 10, 11, 19, 20].map(|now| head_ages.take_due_check("/l", &a, 1, at(now)));
+            [0, 9, 10, 11, 19, 20].map(|now| head_ages.take_due_check("/l", &a, &a, 1, at(now)));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        assert!(!head_ages.take_due_check("/l", &b, 1, at(40)), "another");
-        assert!(!head_ages.take_due_check("/m", &b, 1, at(50)), "of another queue");
-        assert!(head_ages.take_due_check("/l", &b, 1, at(50)));
-        let asked = [65, 79, 80, 95].map(|now| head_ages.take_due_check("/l", &b, 3, at(now)));
+        assert!(!head_ages.take_due_check("/l", &b, &b, 1, at(40)), "another");
+        assert!(!head_ages.take_due_check("/m", &b, &b, 1, at(50)), "of another queue");
+        assert!(head_ages.take_due_check("/l", &b, &b, 1, at(50)));
+        let asked = [65, 79, 80, 95].map(|now| head_ages.take_due_check("/l", &b, &b, 3, at(now)));
         assert_eq!(asked, [false, false, true, false], "for whom it is not the first to ask");
         // Another one of the same process that is nearer has asked.
-        assert!(head_ages.take_due_check("/l", &b, 1, at(100)));
-        assert!(!head_ages.take_due_check("/l", &b, 3, at(120)));
+        assert!(head_ages.take_due_check("/l", &b, &b, 1, at(100)));
+        assert!(!head_ages.take_due_check("/l", &b, &b, 3, at(120)));
+    }
+
+    /// They wait for different nodes, and one looks just before the other each time.
+    #[test]
+    fn nobody_takes_the_check_of_another_node() {
+        let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
+        let asks = |awaited, now| head_ages.take_due_check("/l", &head, awaited, 2, at(now));
+        assert!(!asks("/l/a", 0));
+        for round in 1..10 {
+            assert!(asks("/l/b", 20 * round) && asks("/l/a", 20 * round + 1), "{round}");
+        }
     }
 
     #[test]
@@ -166,11 +190,11 @@ mod tests {
             let own = since.map(|since| Age { czxid: 10, since: at(since) });
             head_ages.has_stayed("/l", czxid, own, at(now))
         };
-        assert!(!head_ages.take_due_check("/l", &head, 1, at(0)));
-        assert!(head_ages.take_due_check("/l", &head, 1, at(20)));
+        assert!(!head_ages.take_due_check("/l", &head, &head, 1, at(0)));
+        assert!(head_ages.take_due_check("/l", &head, &head, 1, at(20)));
         assert!(!has_stayed(7, None, 20) && !has_stayed(8, Some(11), 20));
         assert!(has_stayed(9, Some(10), 20) && !has_stayed(11, Some(10), 20));
-        assert!(head_ages.take_due_check("/l", &head, 1, at(30)));
+        assert!(head_ages.take_due_check("/l", &head, &head, 1, at(30)));
         assert!(has_stayed(7, None, 30) && !has_stayed(12, None, 30), "another at the same path");
     }
 
@@ -179,7 +203,7 @@ mod tests {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
-            assert!(!head_ages.take_due_check(&number.to_string(), &head, 1, now));
+            assert!(!head_ages.take_due_check(&number.to_string(), &head, &head, 1, now));
             assert!(head_ages.directories.lock().unwrap().entries.len() <= 2 * MANY);
         }
     }
@@ -188,7 +212,7 @@ mod tests {
     fn many_queues_at_the_same_time_are_not_looked_through_for_each_of_them() {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
-            assert!(!head_ages.take_due_check(&number.to_string(), &head, 1, at(0)));
+            assert!(!head_ages.take_due_check(&number.to_string(), &head, &head, 1, at(0)));
         }
         assert!(head_ages.directories.lock().unwrap().capacity >= 10 * MANY);
     }
@@ -197,7 +221,7 @@ mod tests {
     #[test]
     fn nodes_of_no_session_that_are_gone_are_forgotten() {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
-        assert!(!head_ages.take_due_check("/l", &head, 1, at(0)));
+        assert!(!head_ages.take_due_check("/l", &head, &head, 1, at(0)));
         for czxid in 0..10 * MANY {
             let now = at(czxid as u64 / 50);
             let czxid = czxid as i64 + 2;

@@ -181,9 +181,15 @@ impl Generation {
     }
 
     /// Whether a contender has been at the head of a queue for so many long waits, as seen by those who
-    /// waited there. True once per such time.
-    pub fn take_due_check(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
-        self.head_ages.take_due_check(directory, path, times, self.lease.clock().now())
+    /// waited there. True once per such time for those who wait for the same node.
+    pub fn take_due_check(
+        &self,
+        directory: &str,
+        path: &Arc<str>,
+        awaited: &str,
+        times: u32,
+    ) -> bool {
+        self.head_ages.take_due_check(directory, path, awaited, times, self.lease.clock().now())
     }
 
     /// Whether a contender that belongs to no session has been there for a long wait, as far as is known;
