@@ -244,15 +244,22 @@ async fn two_scopes_of_one_guard_take_turns_too() {
     assert_eq!((inside.most(), inside.total()), (1, 4));
 }
 
+/// Neither as a mutex, nor to read or write.
 #[tokio::test]
 async fn a_lock_that_is_not_reentrant_says_so_at_once() {
     let (_store, session) = store();
-    let mutex = session.mutex("a").unwrap();
-    let mutex = mutex.with_options(LockOptions::new().reentrant(false));
-    let guard = mutex.acquire().await.unwrap();
-    let error = guard.scope(mutex.acquire()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deadlock);
-    assert!(guard.is_valid());
+    let options = LockOptions::new().reentrant(false);
+    let lock = session.rw_lock("b").unwrap().with_options(options);
+    let mutex = session.mutex("a").unwrap().with_options(options);
+    let reading = AnyLock::Read(lock.clone());
+    let locks = [mutex.into(), reading, AnyLock::Write(lock)];
+    for lock in locks {
+        let guard = lock.acquire().await.unwrap();
+        let error = guard.scope(lock.acquire()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deadlock, "{lock:?}");
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
