@@ -415,20 +415,18 @@ fn contend(scene: &Arc<Scene>, fault: Fault) {
     later(&scene.world, fault.long, move || leave(&again, session, fault.which < 2));
 }
 
-/// The other program deletes its node, or ends its session, as soon as there is a leader.
+/// The other program ends its session, as soon as there is a leader; perhaps it deletes its node before.
 fn leave(scene: &Arc<Scene>, session: i64, deletes: bool) {
     let ensemble = scene.store.ensemble();
     if ensemble.leader().is_none() {
         let again = scene.clone();
         return later(&scene.world, 10_000, move || leave(&again, session, deletes));
     }
-    scene.store.meddle();
-    if !deletes {
-        return scene.store.kill(session);
-    }
-    for path in ensemble.owned_by(session) {
+    let owned = if deletes { ensemble.owned_by(session) } else { Vec::new() };
+    for path in owned {
         ensemble.outsider(Operation::Delete { path });
     }
+    scene.store.kill(session);
 }
 
 /// Changes the limit of a semaphore, if it can be changed.
