@@ -29,9 +29,11 @@ fn check_watches(scene: &Scene) {
     if scene.store.faults() > 0 || scene.crew.locks.iter().any(|plan| plan.lingers) {
         return;
     }
-    // The answer to one who has let go meanwhile may be on its way.
+    // The answer to one who has let go meanwhile may be on its way, and what rests is watched until it is gone,
+    // which takes longer by a clock that is slow.
+    let rest = scene.crew.locks.iter().map(LockPlan::hold).max().unwrap_or_default();
     let none = || ensemble.watched().is_empty() && ensemble.watches() == 0;
-    until(scene, scene.world.now() + timeout, &none);
+    until(scene, scene.world.now() + timeout + 2 * rest, &none);
     let (watched, kept) = (ensemble.watched(), ensemble.watches());
     if !watched.is_empty() {
         scene.crew.ledger.fail(rules::CLEAN, format!("{watched:?} are watched by nobody"));
