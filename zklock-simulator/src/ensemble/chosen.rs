@@ -48,7 +48,7 @@ impl Machine {
         // One of those who asked may have gone; of several, one is still there.
         let third = wire.unanswered.get(2).copied().unwrap_or(now);
         let (here, server, client) = (wire.process, wire.server, wire.client);
-        let Some(client) = self.clients.get(&client) else { return };
+        let (asker, Some(client)) = (client, self.clients.get(&client)) else { return };
         // It has not moved since it was opened.
         let opened = client.opened_at + TOLD;
         let is_first = client.changes == 1;
@@ -56,15 +56,17 @@ impl Machine {
         self.chosen.came_back |= is_first && left && self.chosen.differs.contains(&server);
         let sixth = client.timing.session / 6;
         if silent && now > third + sixth + NOTICED {
-            self.chosen.in_silence |= self.is_another_served(id, here, sixth);
+            self.chosen.in_silence |= self.is_another_served(asker, here, sixth);
         }
     }
 
     /// Whether another connection of a process has been up for long, and answers.
-    fn is_another_served(&self, id: u64, process: u32, sixth: u64) -> bool {
-        let mut clients = self.clients.values().filter(|one| one.process.0 == process);
-        clients.any(|other| {
-            let Some(at) = other.wire().filter(|at| *at != id) else { return false };
+    fn is_another_served(&self, asker: u64, process: u32, sixth: u64) -> bool {
+        // What was asked on a connection that its own client has replaced may arrive late.
+        let others = self.clients.iter().filter(|(other, _)| **other != asker);
+        let mut others = others.map(|(_, one)| one).filter(|one| one.process.0 == process);
+        others.any(|other| {
+            let Some(at) = other.wire() else { return false };
             let Some(wire) = self.wires.get(&at) else { return false };
             let answers = wire.unanswered.first().is_none_or(|since| since + sixth / 2 > self.now);
             // One that holds nothing sends no heartbeats.
