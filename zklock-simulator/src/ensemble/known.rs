@@ -14,14 +14,23 @@ pub(super) struct Known {
     /// The sessions of which a server has heard what their clients know nothing of: that they are back, or
     /// what they sent on connections that they gave up meanwhile.
     returned: BTreeSet<i64>,
-    /// The lists that are on their way, by connection and request: of what, and what the server knew.
-    lists: BTreeMap<(u64, u64), (String, i64)>,
-    /// What the servers knew that showed a session the children of a node, one after the other.
-    shown: BTreeMap<(i64, String), Vec<i64>>,
+    /// The lists that were asked for, by connection and request.
+    lists: BTreeMap<(u64, u64), (String, List)>,
+    /// The lists of the children of a node that a session was shown, one after the other.
+    shown: BTreeMap<(i64, String), Vec<List>>,
     /// For whom sessions were opened.
     labels: BTreeMap<i64, u64>,
     /// When processes were served last by servers that differ.
     served: BTreeMap<(u32, usize), u64>,
+}
+
+/// A list of the children of a node.
+#[derive(Debug)]
+struct List {
+    /// The last transaction that a server had committed when it was asked for.
+    asked: i64,
+    /// The last transaction that the server knew that answered.
+    served: i64,
 }
 
 impl Machine {
@@ -50,15 +59,23 @@ impl Machine {
         }
     }
 
+    /// A client asks for a list of a directory.
+    pub(super) fn asks_for_list(&mut self, wire: u64, xid: u64, path: &str) {
+        let list = List { asked: self.newest().tree.zxid, served: 0 };
+        self.known.lists.insert((wire, xid), (path.to_owned(), list));
+    }
+
     /// A server lists a directory.
-    pub(super) fn lists(&mut self, wire: u64, xid: u64, path: &str, zxid: i64) {
-        self.known.lists.insert((wire, xid), (path.to_owned(), zxid));
+    pub(super) fn lists(&mut self, wire: u64, xid: u64, zxid: i64) {
+        if let Some((_, list)) = self.known.lists.get_mut(&(wire, xid)) {
+            list.served = zxid;
+        }
     }
 
     /// An answer arrives.
     pub(super) fn shows(&mut self, session: i64, wire: u64, xid: u64) {
-        if let Some((path, zxid)) = self.known.lists.remove(&(wire, xid)) {
-            self.known.shown.entry((session, path)).or_default().push(zxid);
+        if let Some((path, list)) = self.known.lists.remove(&(wire, xid)) {
+            self.known.shown.entry((session, path)).or_default().push(list);
         }
     }
 
@@ -79,18 +96,19 @@ impl Ensemble {
         self.0.look(|machine| machine.known.returned.contains(&session))
     }
 
-    /// Whether the owner of a node was shown its directory as it was after the node had gone.
+    /// Whether the owner of a node asked for its directory after the node had gone, and was shown it so.
     pub fn was_shown_without(&self, node: &Life) -> bool {
-        self.shown(node, |shown, last| shown.last().is_some_and(|shown| *shown >= last))
+        let gone = |shown: &List, last| shown.asked >= last && shown.served >= last;
+        self.shown(node, |shown, last| shown.last().is_some_and(|shown| gone(shown, last)))
     }
 
     /// Whether the owner of a node that is gone was ever shown its directory with it.
     pub fn was_shown(&self, node: &Life) -> bool {
-        let there = |shown: &i64, last| *shown >= node.czxid && *shown < last;
+        let there = |shown: &List, last| shown.served >= node.czxid && shown.served < last;
         self.shown(node, |shown, last| shown.iter().any(|shown| there(shown, last)))
     }
 
-    fn shown(&self, node: &Life, f: impl FnOnce(&[i64], i64) -> bool) -> bool {
+    fn shown(&self, node: &Life, f: impl FnOnce(&[List], i64) -> bool) -> bool {
         let (Some((directory, _)), Some(last)) = (node.path.rsplit_once('/'), node.last) else {
             return false;
         };

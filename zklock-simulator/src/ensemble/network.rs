@@ -141,6 +141,9 @@ impl Machine {
     pub(super) fn send_request(&mut self, id: u64, frame: ToServer) {
         self.requests += 1;
         self.repeated.note(id, &frame, self.now);
+        if let ToServer::Request(xid, Request::Children { path, .. }) = &frame {
+            self.asks_for_list(id, *xid, path);
+        }
         self.meddle(&frame);
         let stalls = self.options.weather.stalls;
         if stalls > 0 && self.world.seldom(2, stalls) == 1 {

@@ -265,9 +265,7 @@ impl Machine {
                 self.send_to_client(id, ToClient::Reply { xid, zxid, answer: Ok(Answer::Done) });
             }
             ToServer::Request(xid, request) => {
-                if let Request::Children { path, .. } = &request {
-                    self.lists(id, xid, path, zxid);
-                }
+                self.lists(id, xid, zxid);
                 let answer = self.read(at, id, request);
                 self.send_to_client(id, ToClient::Reply { xid, zxid, answer });
             }

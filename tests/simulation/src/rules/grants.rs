@@ -1,5 +1,7 @@
 //! What must hold when a node of ZooKeeper becomes a grant, and when it is handed on.
 
+use zklock_simulator::ensemble::Life;
+
 use super::ledger::{Entry, Ledger};
 use crate::store::Ended;
 use crate::workload::{Family, Layout};
@@ -120,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// What a node is granted by, its owner was told while the node was there: not by a list of later on, in which
+    /// What a node is granted by, its owner asked for while the node was there: not by a list of later on, in which
     /// another's node may have its name. Who has held a lock learns by heartbeats what becomes of it.
     fn check_shown(&self, who: &str, entry: &Entry, path: &str) {
         let czxid = entry.view.fencing_token().czxid();
@@ -130,7 +132,12 @@ impl Ledger {
         // One of several was granted when it was acquired, and is noted when all of them are: perhaps later
         // than it was gone.
         let part = self.is_part(entry.lock, &entry.process);
-        let excused = |life: &_| part && ensemble.was_shown(life);
+        // Whoever looks at a queue is told of it, and nobody who waits in it.
+        let inspected = self.lock().inspected.get(&entry.process.id()).copied();
+        let excused = |life: &Life| {
+            let since = life.gone.map_or(0, |(at, _)| at.saturating_sub(UNDER_WAY));
+            part && ensemble.was_shown(life) || inspected.is_some_and(|at| at >= since)
+        };
         if !held && life.is_some_and(|life| ensemble.was_shown_without(&life) && !excused(&life)) {
             let what = format!("{who} got {path}, and had been shown the queue without it");
             self.fail(super::THERE, what);

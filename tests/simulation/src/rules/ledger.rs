@@ -109,6 +109,8 @@ pub(super) struct State {
     pub(super) ends: BTreeMap<u64, (Process, u64)>,
     /// The processes that close their sessions.
     pub(super) closing: BTreeSet<ProcessId>,
+    /// When somebody in a process looked at a queue last.
+    pub(super) inspected: BTreeMap<ProcessId, u64>,
     /// Which processes use a lock.
     pub(super) uses: Uses,
     /// The limit with which each lock was taken first.
@@ -315,6 +317,8 @@ impl Ledger {
         for held in state.held.values_mut().filter(|held| held.path == path) {
             held.wished = Some(now);
         }
+        // What nobody uses goes at once.
+        state.lingering.retain(|node| !node.is_at(path));
     }
 
     /// Notes that somebody deletes or overwrites a node. A wish that was in it is a wish no more.
@@ -348,6 +352,12 @@ impl Ledger {
         for held in state.held.values_mut().filter(|held| held.entry.process.id() == process.id()) {
             held.lost = held.lost.map(|_| now);
         }
+    }
+
+    /// Notes that somebody in a process has looked at a queue.
+    pub fn inspects(&self, process: &Process) {
+        let now = self.world.now();
+        self.lock().inspected.insert(process.id(), now);
     }
 
     /// Notes that a process closes its session.
