@@ -73,7 +73,10 @@ impl Ledger {
         let (here, name) = (self.is_used_here(lock, process, since), plan.name);
         let below = format!("/zklock/{name}");
         let before = since.saturating_sub(NOTICE + under_way);
-        if !here && !self.store.ensemble().used_elsewhere(&below, before, process) {
+        let ensemble = self.store.ensemble();
+        let elsewhere = ensemble.used_elsewhere(&below, before, process);
+        // What it has left itself is there until its session ends, where the deletion was lost.
+        if !here && !elsewhere && ensemble.there_since(&below, before).is_empty() {
             self.fail(super::MIXED, format!("{who}: nobody uses {name} as another kind"));
         }
     }
