@@ -30,6 +30,9 @@ use crate::lock::any::{AnyGuard, AnyLock};
 /// order, nor case, nor the port 2181 matters), so all processes that acquire such locks together
 /// must give the same servers the same names.
 ///
+/// A wait with a limit ends at most 60 ms later for each member that it reaches after its deadline:
+/// ZooKeeper has that long to say who is in the way.
+///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// use zklock::{AnyLock, MultiLock, Session};
