@@ -245,13 +245,12 @@ impl Machine {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         let (up, down) =
             (std::mem::take(&mut wire.to_server.held), std::mem::take(&mut wire.to_client.held));
-        let now = self.now;
-        // In front of what is under way: that arrived later.
+        // At once: what is under way was sent later, and may arrive at this very moment.
         for frame in up {
-            self.later.push((now, Event::ToServer(id, frame)));
+            self.happen(Event::ToServer(id, frame));
         }
         for frame in down {
-            self.later.push((now, Event::ToClient(id, frame)));
+            self.happen(Event::ToClient(id, frame));
         }
     }
 
@@ -290,7 +289,7 @@ impl Machine {
         }
         let held = std::mem::take(&mut way.held);
         for (term, message) in held {
-            self.later.push((self.now, Event::ToPeer { from, to, term, message }));
+            self.happen(Event::ToPeer { from, to, term, message });
         }
     }
 }
