@@ -98,7 +98,8 @@ pub enum SemaphoreLayout {
 /// Hidden methods are not part of the API: they may change in any release. Each has a default that is
 /// right for every driver, also for one that wraps another and does not pass them on. They decide about
 /// warnings and errors alone, and never about who holds the lock: such a wrapper of Curator's or kazoo's
-/// layout does not tell when other processes use its name as another kind of lock.
+/// layout does not tell when other processes use its name as another kind of lock, and one of
+/// [`MaxLeases`](crate::layout::refined::MaxLeases) tells of one node that stays that it keeps the lock.
 ///
 /// ```
 /// use zklock::driver::{Attempt, Contender, LockDriver};
@@ -476,7 +477,8 @@ pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
 
 /// The name of a type without the modules that it and its parameters are in.
 fn without_paths(name: &str) -> String {
-    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    // A type in a function may be in `{{closure}}`.
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '{' | '}');
     let parts = name.split_inclusive(|c| !is_path(c));
     parts.map(|part| part.rsplit_once("::").map_or(part, |(_, last)| last)).collect()
 }
@@ -776,6 +778,7 @@ mod tests {
     #[test]
     fn a_type_is_shown_without_its_modules() {
         assert_eq!(without_paths("a::b::Removed<c::Kazoo<d::E>, f::G>"), "Removed<Kazoo<E>, G>");
+        assert_eq!(without_paths("a::main::{{closure}}::D<b::E>"), "D<E>");
         assert_eq!(GOOD.name(), "Faulty");
     }
 

@@ -110,7 +110,7 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
     as_below!();
 
     fn name(&self) -> String {
-        format!("MaxLeases<{}>", self.layout.name())
+        format!("MaxLeases<{}> of {}", self.layout.name(), self.most)
     }
 
     fn removes_directory(&self) -> bool {

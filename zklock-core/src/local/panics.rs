@@ -27,10 +27,11 @@ pub async fn catch<T>(
 fn panicked(driver: &dyn LockDriver, panic: &(dyn Any + Send)) -> LockError {
     let said = panic.downcast_ref::<&str>().copied();
     let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    // Asking the driver may panic again.
+    // Asking or printing the driver may panic again.
     let name = catch_unwind(AssertUnwindSafe(|| format!("the driver {}", driver.name())));
     let name = name.unwrap_or_else(|_| "the driver".to_owned());
+    let printed = catch_unwind(AssertUnwindSafe(|| format!(" ({driver:?})"))).unwrap_or_default();
     let said = said.unwrap_or("the panic has no message");
-    tracing::error!("{name} panicked: {said}");
+    tracing::error!("{name} panicked{printed}: {said}");
     LockError::new(ErrorKind::InvalidOption, format!("{name} panicked")).aside(said)
 }

@@ -118,7 +118,8 @@ async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too
     assert!(python.rw_lock("a").unwrap().read().await.is_err());
     // Other locks are none of its business, nor is another store, nor a root of another name.
     drop(python.mutex("b").unwrap().acquire().await.unwrap());
-    drop(Session::embedded().mutex("a").unwrap().with_driver(Kazoo::default()).acquire().await);
+    let elsewhere = Session::embedded().mutex("a").unwrap().with_driver(Kazoo::default());
+    drop(elsewhere.acquire().await.unwrap());
     // The same directory by another way is the same lock.
     let builder = Session::embedded_builder(&store).root("/").driver(Kazoo::default());
     let root = builder.open().unwrap();
