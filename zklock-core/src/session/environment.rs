@@ -71,7 +71,7 @@ impl Session {
 /// Those of [`Session::from_env`], except those of connecting.
 pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError> {
     if let Some(name) = name {
-        check_name(name, |variable| env::var_os(variable).is_some())?;
+        check_name(name, |variable| env::var_os(variable).is_some_and(|value| !value.is_empty()))?;
     }
     let prefix = name.map_or_else(|| "ZKLOCK_".to_owned(), prefix);
     let get = |name: &str| env::var_os(format!("{prefix}{name}"));
