@@ -53,7 +53,7 @@ impl Site {
         let generation = self.session.generation_of(participant.session);
         let held = generation.as_ref().and_then(|generation| {
             let mut held = generation.held().into_iter();
-            held.find(|node| *node.path == *path && node.czxid.unsigned_abs() == czxid)
+            held.find(|node| *node.path == *path && node.czxid.cast_unsigned() == czxid)
         });
         // The holder may learn of it before this call does.
         held.iter().for_each(|node| node.is_being_broken(true));
@@ -81,7 +81,7 @@ async fn delete(
     let mut patience = generation.patience();
     loop {
         let version = match generation.synced(path, |server, path| server.get(path)).await {
-            Ok((_, stat)) if stat.czxid.unsigned_abs() == czxid => stat.version,
+            Ok((_, stat)) if stat.czxid.cast_unsigned() == czxid => stat.version,
             Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),
             Err(error) => return Err(error),
         };

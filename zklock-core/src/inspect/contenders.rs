@@ -218,7 +218,7 @@ impl Site {
                         }
                         Ok((data, stat)) => Participant {
                             node: one.name.clone(),
-                            czxid: stat.czxid.unsigned_abs(),
+                            czxid: stat.czxid.cast_unsigned(),
                             mode: one.mode,
                             owner: self.driver.owner(&one.name, &data),
                             holder: false,
