@@ -50,14 +50,18 @@ pub(crate) fn go_on(
 ) -> Done {
     let (start, used) = (Instant::now(), cores::used());
     let how = |outcome: &Outcome| format!("{} {}", profile.text(), Streams::of(&outcome.record));
+    let first = Found::default();
+    let harmless = first.run(Chooser::replay(Vec::new()), profile, how);
+    let fail = first.count();
     // What begins it is there in any case, and counts once.
-    let untold = Found::default();
-    let first = if done.schedules == 0 { found } else { &untold };
-    let Some(harmless) = first.run(Chooser::replay(Vec::new()), profile, how) else { return done };
+    if done.schedules == 0 {
+        found.take(first);
+    }
+    let Some(harmless) = harmless else { return done };
     let parts = if most == 0 { Vec::new() } else { deviations(&harmless.record, 0) };
     let mut sum = Done { parts: (done.parts.0, parts.len() as u64), ..done };
     if done.schedules == 0 {
-        (sum.schedules, sum.fail) = (1, first.count());
+        (sum.schedules, sum.fail) = (1, fail);
     }
     let state = Mutex::new((sum, BTreeMap::new()));
     cores::share(done.parts.0 as usize..parts.len(), |number| {
@@ -135,7 +139,7 @@ pub(crate) fn in_file(
         let lock = || all.lock().unwrap_or_else(PoisonError::into_inner);
         let save = |done| {
             lock().insert(key.clone(), done);
-            let written = file.map_or(Ok(()), |file| fs::write(file, text(&commit, &lock())));
+            let written = file.map_or(Ok(()), |file| origin::write(file, &text(&commit, &lock())));
             written.unwrap_or_else(|error| eprintln!("it is not written: {error}"));
         };
         let done = lock().get(&key).copied().unwrap_or_default();

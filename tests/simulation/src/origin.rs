@@ -1,18 +1,26 @@
 //! Where what is shown comes from: the commit, the compiler and its options.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
+use std::{fs, io};
 
 /// The compiler and its options.
 pub const BUILT: &str = env!("BUILT");
 
 /// All that decides what a schedule does. What is beside it may change during a long run.
-const DECIDES: [&str; 6] = [
+const DECIDES: [&str; 12] = [
     "Cargo.lock",
     "Cargo.toml",
+    "src",
     "zklock-core/src",
+    "zklock-core/Cargo.toml",
+    "zklock-macros/src",
+    "zklock-macros/Cargo.toml",
     "zklock-simulator/src",
+    "zklock-simulator/Cargo.toml",
     "tests/simulation/src",
+    "tests/simulation/build.rs",
     "tests/simulation/Cargo.toml",
 ];
 
@@ -37,8 +45,21 @@ pub fn commit() -> &'static str {
     &COMMIT
 }
 
-/// The commit at which a file of results begins, if these schedules would do the same today.
+/// The commit at which a file of results begins, if these schedules would do the same today. Nobody knows what a
+/// tree was like that had no commit of its own.
 pub fn goes_on(file: &str) -> Option<&str> {
     let commit = file.lines().next()?.strip_prefix("commit ")?;
-    (commit == self::commit() || decides_as(commit)).then_some(commit)
+    decides_as(commit).then_some(commit)
+}
+
+/// Writes a file of results, which is there as it was or as it is to be, whenever this ends.
+///
+/// # Errors
+///
+/// Where it cannot be written.
+pub fn write(file: &Path, text: &str) -> io::Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    fs::write(&new, text)?;
+    fs::rename(&new, file)
 }

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::cores;
+use zklock_simulation::found::Found;
 use zklock_simulation::origin;
 use zklock_simulation::profile::Profile;
-use zklock_simulation::rules::ALL;
-use zklock_simulation::schedule::{Outcome, run};
+use zklock_simulation::rules::{ALL, PANIC};
+use zklock_simulation::schedule::Outcome;
 
 /// How many schedules of a profile run, on all cores, before the file is written.
 const PART: usize = 500;
@@ -76,15 +77,29 @@ impl Results {
         let state = Mutex::new((&mut sums, 0, found));
         cores::share(0..PART, |number| {
             let seed = from + number as u64;
-            let outcome = run(Chooser::random(seed), profile, false);
+            let told = Found::default();
+            let how = |_: &_| format!("{name} {seed}");
+            let outcome = told.run(Chooser::random(seed), profile, how);
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let (sums, took, found) = &mut *state;
-            *took += outcome.took;
-            let Outcome { grants, refusals, requests, faults, .. } = outcome;
-            let figures = [1, grants, refusals, requests, faults];
-            sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
-            if let Some(violation) = outcome.violation {
-                let key = (name.to_owned(), violation.rule.name.to_owned());
+            sums[0] += 1;
+            let rule = match outcome {
+                Some(Outcome {
+                    grants, refusals, requests, faults, took: long, violation, ..
+                }) => {
+                    *took += long;
+                    let figures = [grants, refusals, requests, faults];
+                    sums[1..].iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+                    violation.map(|violation| violation.rule.name)
+                }
+                // The simulation itself: nothing else says what happened.
+                None => {
+                    told.texts().iter().for_each(|text| eprintln!("{text}"));
+                    Some(PANIC.name)
+                }
+            };
+            if let Some(rule) = rule {
+                let key = (name.to_owned(), rule.to_owned());
                 let (count, first) = found.entry(key).or_insert((0, seed));
                 (*count, *first) = (*count + 1, seed.min(*first));
             }
@@ -110,7 +125,7 @@ pub(crate) fn go_on(file: &Path, profiles: &[&Profile], long: Duration) -> io::R
                 break 'over;
             }
             results.part(profile);
-            fs::write(file, results.text(&commit))?;
+            origin::write(file, &results.text(&commit))?;
         }
     }
     print!("{}", results.text(&commit));
