@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::chooser::{Chooser, Streams};
 use crate::found::told;
 use crate::profile::{Profile, named};
-use crate::rules::Rule;
+use crate::rules::{ALL, Rule};
 use crate::schedule::run;
 
 /// Where they are.
@@ -42,9 +42,12 @@ pub fn failures(text: &str) -> Vec<String> {
 
 fn failure(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [name, _, profile, choices] = words[..] else {
+    let [name, rule, profile, choices] = words[..] else {
         return Some(format!("no schedule: {line}"));
     };
+    if ALL.iter().all(|known| known.name != rule) {
+        return Some(format!("no rule: {line}"));
+    }
     let (Some(profile), Ok(choices)) = (named(profile), choices.parse::<Streams>()) else {
         return Some(format!("no profile, or no choices: {line}"));
     };
