@@ -67,9 +67,12 @@ impl Ledger {
                 waits && !ask.process.is_paused() && !state.closing.contains(&ask.process.id())
             })
         };
-        // Whoever has the inner lock and is shown a node that nobody has keeps all others out, until its
+        // Whoever has kazoo's inner lock and is shown a node that nobody has keeps all others out, until its
         // server is left.
         let is_misled = |lock: usize, plan: &LockPlan| {
+            if plan.layout != Layout::Kazoo {
+                return false;
+            }
             let mut asks = state.asks.values().filter(|ask| ask.lock == lock);
             asks.any(|ask| self.shows_strays(plan, ask.since, &ask.process))
         };
