@@ -11,14 +11,15 @@ use super::ledger::{Entry, Ledger};
 use crate::executor::{Process, ProcessId};
 use crate::workload::Layout;
 
-/// How many tasks of a process have handles of a lock, or use it, and when one ended last.
-pub(super) type Uses = BTreeMap<(usize, ProcessId), (u32, Option<u64>)>;
+/// How many tasks of a process have handles of a lock, or use it, and when each one ended last, by its name.
+pub(super) type Uses = BTreeMap<(usize, ProcessId), (u32, BTreeMap<String, u64>)>;
 
 /// A task uses a lock, until this is dropped.
 #[derive(Debug)]
 pub struct Using {
     ledger: Arc<Ledger>,
     key: (usize, ProcessId),
+    who: String,
 }
 
 impl Drop for Using {
@@ -26,32 +27,33 @@ impl Drop for Using {
         let now = self.ledger.world.now();
         if let Some((many, ended)) = self.ledger.lock().uses.get_mut(&self.key) {
             *many -= 1;
-            *ended = Some(now);
+            ended.insert(std::mem::take(&mut self.who), now);
         }
     }
 }
 
 impl Ledger {
     /// Notes that a task uses a lock.
-    pub fn uses(self: &Arc<Self>, lock: usize, process: &Process) -> Using {
+    pub fn uses(self: &Arc<Self>, who: &str, lock: usize, process: &Process) -> Using {
         let key = (lock, process.id());
         self.lock().uses.entry(key).or_default().0 += 1;
-        Using { ledger: self.clone(), key }
+        Using { ledger: self.clone(), key, who: who.to_owned() }
     }
 
     /// Whether another task of a process has used a lock since then.
     fn is_used_here(&self, lock: usize, process: &Process, since: u64) -> bool {
         let state = self.lock();
-        let (many, ended) = state.uses.get(&(lock, process.id())).copied().unwrap_or_default();
-        many > 1 || ended.is_some_and(|at| at >= since)
+        let used = state.uses.get(&(lock, process.id()));
+        used.is_some_and(|(many, ended)| *many > 1 || ended.values().any(|at| *at >= since))
     }
 
-    /// Whether more tasks of a process than so many use a lock, or one of them did until a moment ago: what it left to
-    /// be done may go on.
-    pub fn is_used_by_others(&self, lock: usize, process: &Process, mine: u32) -> bool {
+    /// Whether more tasks of a process than so many use a lock, or another one than this did until a moment ago: what
+    /// it left to be done may go on.
+    pub fn is_used_by_others(&self, who: &str, lock: usize, process: &Process, mine: u32) -> bool {
         let (state, now) = (self.lock(), self.world.now());
-        let (many, ended) = state.uses.get(&(lock, process.id())).copied().unwrap_or_default();
-        many > mine || ended.is_some_and(|at| at + LONG > now)
+        let Some((many, ended)) = state.uses.get(&(lock, process.id())) else { return false };
+        let mut others = ended.iter().filter(|(other, _)| *other != who);
+        *many > mine || others.any(|(_, at)| at + LONG > now)
     }
 
     /// Somebody was refused a handle: only what this process itself does can be in the way.

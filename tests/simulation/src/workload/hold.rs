@@ -194,7 +194,7 @@ impl Task {
     /// Holds what was split off, in a task of its own.
     fn hold_part(&self, lock: usize, share: (u32, u32), part: AnyGuard) {
         let task = self.part("part");
-        let using = self.crew.ledger.uses(lock, &self.process);
+        let using = self.crew.ledger.uses(&task.name, lock, &self.process);
         let running = Count::new(&self.crew, |crew| &crew.running);
         self.process.spawn(async move {
             let _counted = (using, running);

@@ -17,7 +17,7 @@ impl Task {
         let plan = &self.crew.locks[lock];
         // A lock that lingers is kept, and nobody has it.
         let ledger = &self.crew.ledger;
-        let used = ledger.is_used_by_others(lock, &self.process, 0);
+        let used = ledger.is_used_by_others(&self.name, lock, &self.process, 0);
         if plan.lingers || used || !ledger.is_alone(lock, &self.process) {
             return;
         }

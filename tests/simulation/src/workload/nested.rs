@@ -181,7 +181,7 @@ impl Task {
         let (downgraded, wait) = (inside.0.clone(), self.short() + u64::from(self.choose(4)) * 300);
         // Names recur in some layouts.
         let writer = guard.fencing_token().czxid();
-        let using = self.crew.ledger.uses(lock, &self.process);
+        let using = self.crew.ledger.uses(&task.name, lock, &self.process);
         let inner_plan = plan.clone();
         let call = async move {
             let _using = using;

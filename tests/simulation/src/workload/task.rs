@@ -249,7 +249,7 @@ impl Task {
         if self.crew.profile.rare && self.choose(3) == 1 {
             return self.do_what_few_do(lock).await;
         }
-        let _using = self.crew.ledger.uses(lock, &self.process);
+        let _using = self.crew.ledger.uses(&self.name, lock, &self.process);
         let times = if self.crew.profile.hasty { [1, 2, 3, 4] } else { [5, 50, 300, 2_000] };
         let timeout = Duration::from_millis(times[self.choose(4) as usize]);
         let (mut how, tries) = (self.choose(8), 1 + self.choose(2));
@@ -385,7 +385,7 @@ impl Task {
             over => {
                 answered();
                 let ledger = &self.crew.ledger;
-                let used = ledger.is_used_by_others(lock, &self.process, 1);
+                let used = ledger.is_used_by_others(&self.name, lock, &self.process, 1);
                 if !plan.lingers && !used && ledger.is_alone(lock, &self.process) {
                     self.check_let_go(plan.name);
                 }
@@ -475,7 +475,7 @@ impl Task {
     async fn at_last(&self, lock: usize) {
         let plan = &self.crew.locks[lock];
         let world = self.process.world();
-        let _using = self.crew.ledger.uses(lock, &self.process);
+        let _using = self.crew.ledger.uses(&self.name, lock, &self.process);
         let Ok(asked) = plan.lock(world, &self.session, None) else { return };
         let share = plan.share(&asked);
         self.say(|| format!("wants {} at last", plan.name));
