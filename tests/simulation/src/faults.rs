@@ -131,6 +131,11 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Hush => &[Kind::Hush],
         Faults::Strays => &[Kind::Plant],
     };
+    // A server alone has no other that it can be parted from.
+    let alone = scene.store.ensemble().size() == 1;
+    let of_several = |kind: &Kind| matches!(kind, Kind::Part | Kind::Link | Kind::Lose);
+    let kinds: Vec<Kind> =
+        kinds.iter().copied().filter(|kind| !(alone && of_several(kind))).collect();
     let timeout = scene.crew.timeout;
     let mut end = 500_000.max(u64::from(profile.lasts) * timeout);
     let mut before = 0;
@@ -259,6 +264,9 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         // Some of the servers, and not all.
         Kind::Lose => {
             let size = ensemble.size();
+            if size == 1 {
+                return;
+            }
             let many = (1 + fault.which as usize % 2).min(size - 1);
             store.disturb(until);
             let servers = (0..many).map(|at| (fault.server + at) % size);
@@ -283,7 +291,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             ensemble.hush(*session, fault.long);
         }
         Kind::Deafen => {
-            let Some(leader) = ensemble.leader() else { return };
+            let Some(leader) = ensemble.leader().filter(|_| ensemble.size() > 1) else { return };
             store.strike_server(until);
             for other in (0..ensemble.size()).filter(|other| *other != leader) {
                 ensemble.part(leader, other, true);
@@ -323,9 +331,10 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             if fault.which % 2 == 1 {
                 nodes = scene.nodes(fault.lock);
             }
-            let Some(path) = nodes.get(fault.which as usize / 2 % nodes.len().max(1)) else {
+            if nodes.is_empty() {
                 return;
-            };
+            }
+            let path = &nodes[scene.world.choose(nodes.len() as u32) as usize];
             store.meddle();
             let data = ASKED.to_vec();
             ensemble.outsider(Operation::Set { path: path.clone(), data });
