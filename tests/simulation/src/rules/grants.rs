@@ -133,7 +133,7 @@ impl Ledger {
         // than it was gone.
         let part = self.is_part(entry.lock, &entry.process);
         // Whoever looks at a queue is told of it, and nobody who waits in it.
-        let inspected = self.lock().inspected.get(&entry.process.id()).copied();
+        let inspected = self.lock().inspected.get(&(entry.lock, entry.process.id())).copied();
         let excused = |life: &Life| {
             let since = life.gone.map_or(0, |(at, _)| at.saturating_sub(UNDER_WAY));
             part && ensemble.was_shown(life) || inspected.is_some_and(|at| at >= since)

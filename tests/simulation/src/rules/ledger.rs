@@ -109,8 +109,8 @@ pub(super) struct State {
     pub(super) ends: BTreeMap<u64, (Process, u64)>,
     /// The processes that close their sessions.
     pub(super) closing: BTreeSet<ProcessId>,
-    /// When somebody in a process looked at a queue last.
-    pub(super) inspected: BTreeMap<ProcessId, u64>,
+    /// When somebody in a process looked at the queue of a lock last.
+    pub(super) inspected: BTreeMap<(usize, ProcessId), u64>,
     /// Which processes use a lock.
     pub(super) uses: Uses,
     /// The limit with which each lock was taken first.
@@ -354,10 +354,10 @@ impl Ledger {
         }
     }
 
-    /// Notes that somebody in a process has looked at a queue.
-    pub fn inspects(&self, process: &Process) {
+    /// Notes that somebody in a process has looked at the queue of a lock.
+    pub fn inspects(&self, lock: usize, process: &Process) {
         let now = self.world.now();
-        self.lock().inspected.insert(process.id(), now);
+        self.lock().inspected.insert((lock, process.id()), now);
     }
 
     /// Notes that a process closes its session.

@@ -65,9 +65,9 @@ impl Task {
         let Ok(AnyLock::Mutex(mutex)) = asked else { return };
         let site = mutex.site();
         let world = self.process.world();
-        self.crew.ledger.inspects(&self.process);
+        self.crew.ledger.inspects(lock, &self.process);
         let queue = cut_short(world, site.contenders(), self.cut(8)).await;
-        self.crew.ledger.inspects(&self.process);
+        self.crew.ledger.inspects(lock, &self.process);
         let Some(Ok(queue)) = queue else { return };
         let Some(holder) = queue.first().filter(|holder| !holder.here) else { return };
         self.sleep(self.short()).await;
