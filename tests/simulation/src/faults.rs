@@ -10,7 +10,7 @@ use crate::executor::{Process, World};
 use crate::profile::Faults;
 use crate::rules::ASKED;
 use crate::schedule::Scene;
-use crate::workload::{Layout, MOST_PERMITS};
+use crate::workload::{BESIDE, Layout, MOST_PERMITS};
 
 /// A fault: from when, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -377,10 +377,19 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let follows = ensemble.leader().is_some_and(|leader| leader != fault.server);
             if follows && name.is_char_boundary(digits) {
                 let name = &name[..digits];
+                // Those that come have other numbers, and those that are there are no strays: one whose creation
+                // is on its way would be refused by this server, while its leader has it.
+                let number =
+                    |path: &String| path.get(path.len().checked_sub(10)?..)?.parse::<u32>().ok();
+                let numbers = nodes.iter().filter_map(number);
+                let newest = numbers.max().unwrap_or_default();
                 // One, or two in a row.
                 for number in 0..=fault.which / 2 {
-                    scene.crew.planted.fetch_add(1, Ordering::Relaxed);
-                    ensemble.plant(fault.server, &format!("{directory}/{name}{number:010}"));
+                    let stray = format!("{directory}/{name}{number:010}");
+                    if number < newest && !nodes.contains(&stray) {
+                        scene.crew.planted.fetch_add(1, Ordering::Relaxed);
+                        ensemble.plant(fault.server, &stray);
+                    }
                 }
             }
         }
@@ -414,7 +423,7 @@ fn contend(scene: &Arc<Scene>, fault: Fault) {
     let (mut path, kind) =
         plan.node_of_another(fault.which.is_multiple_of(2), scene.world.unique());
     if fault.which == 3 && plan.layout != Layout::OneNode {
-        path = plan.queue() + "by-the-way";
+        path = plan.queue() + BESIDE;
     }
     let Some(session) = ensemble.contend(&path, kind, fault.long + scene.crew.timeout) else {
         return;

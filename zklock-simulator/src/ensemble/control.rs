@@ -335,8 +335,15 @@ impl Ensemble {
         })
     }
 
-    /// Whether another process than this one has waited since then, in a node below a path.
-    pub fn waits_since(&self, below: &str, since: u64, process: &Process) -> bool {
+    /// Whether another process than this one has waited since then, in a node below a path whose name is that of a
+    /// contender.
+    pub fn waits_since(
+        &self,
+        below: &str,
+        contends: fn(&str) -> bool,
+        since: u64,
+        process: &Process,
+    ) -> bool {
         self.0.look(|machine| {
             let here = Some(process.id().0);
             let mut lives = machine.journal.lives().iter().rev();
@@ -344,7 +351,7 @@ impl Ensemble {
                 let waits = life.gone.is_none() && life.owner != 0 && life.born <= since;
                 let name = life.path.strip_prefix(below);
                 waits
-                    && name.is_some_and(|name| !name.contains('/'))
+                    && name.is_some_and(|name| !name.contains('/') && contends(name))
                     && machine.opened_by.get(&life.owner).copied() != here
             })
         })

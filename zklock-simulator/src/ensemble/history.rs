@@ -69,6 +69,19 @@ impl Ensemble {
         })
     }
 
+    /// The nodes below a path, by their czxids, that are there, and that a process made since then.
+    pub fn made_since(&self, below: &str, since: u64, process: &Process) -> Vec<i64> {
+        self.0.look(|machine| {
+            let here = Some(process.id().0);
+            let made = |life: &&Life| {
+                let there = life.path.starts_with(below) && life.gone.is_none();
+                there && life.born >= since && machine.opened_by.get(&life.owner).copied() == here
+            };
+            let lives = machine.journal.lives().iter().rev().filter(made);
+            lives.map(|life| life.czxid).collect()
+        })
+    }
+
     /// Whether a process opened a session.
     pub fn is_of(&self, session: i64, process: &Process) -> bool {
         self.0.look(|machine| machine.opened_by.get(&session).copied() == Some(process.id().0))

@@ -22,6 +22,8 @@ pub(super) struct Known {
     labels: BTreeMap<i64, u64>,
     /// When processes were served last by servers that differ.
     served: BTreeMap<(u32, usize), u64>,
+    /// The nodes whose deletion a leader refused.
+    stuck: BTreeSet<String>,
 }
 
 /// A list of the children of a node.
@@ -31,6 +33,13 @@ struct List {
     asked: i64,
     /// The last transaction that the server knew that answered.
     served: i64,
+}
+
+impl Known {
+    /// A leader refuses the deletion of a node.
+    pub(super) fn refuses(&mut self, path: String) {
+        self.stuck.insert(path);
+    }
 }
 
 impl Machine {
@@ -94,6 +103,11 @@ impl Ensemble {
     /// before it gave that up, and the client does not know that it did: so it keeps the session for longer.
     pub fn has_returned(&self, session: i64) -> bool {
         self.0.look(|machine| machine.known.returned.contains(&session))
+    }
+
+    /// Whether a leader has refused the deletion of a node.
+    pub fn is_stuck(&self, path: &str) -> bool {
+        self.0.look(|machine| machine.known.stuck.contains(path))
     }
 
     /// Whether the owner of a node asked for its directory after the node had gone, and was shown it so.

@@ -25,6 +25,21 @@ pub(super) enum Write {
     CloseSession,
 }
 
+impl Write {
+    /// The node that it deletes, before anything else.
+    pub(super) fn deleted(&self) -> Option<&str> {
+        let first = match self {
+            Write::One(operation) => Some(operation),
+            Write::Multi(operations) => operations.first(),
+            _ => None,
+        };
+        match first? {
+            Operation::Delete { path } => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// On whose behalf a write is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Author {

@@ -16,6 +16,14 @@ use super::txn::{Applied, Change, Origin, SESSION_MOVED, Txn};
 /// What the leader's wall clock says when the world begins, in milliseconds since 1970.
 pub(super) const EPOCH: i64 = 1_700_000_000_000;
 
+/// Whether somebody has no right to do this.
+fn may_not(error: &RequestError) -> bool {
+    match error {
+        RequestError::Multi { error, .. } => may_not(error),
+        error => *error == RequestError::NoAuth,
+    }
+}
+
 impl Machine {
     /// Passes a write on to the leader, or makes it a transaction.
     pub(super) fn write(
@@ -61,6 +69,7 @@ impl Machine {
         };
         lead.last += 1;
         let zxid = lead.last;
+        let deleted = write.deleted().map(str::to_owned);
         let change = match wrong {
             Some(Wrong::Expired) => Change::Refused(RequestError::SessionExpired),
             Some(Wrong::Moved) => Change::Refused(RequestError::Other(SESSION_MOVED.to_owned())),
@@ -71,6 +80,11 @@ impl Machine {
                 lead.prepare.prepare(&server.tree, write, author, zxid)
             }
         };
+        if let (Change::Refused(error), Some(path)) = (&change, deleted)
+            && may_not(error)
+        {
+            self.known.refuses(path);
+        }
         let ahead = self.options.clocks.get(at).copied().unwrap_or(0);
         let time = EPOCH + ahead + i64::try_from(now / 1_000).unwrap_or(i64::MAX / 2);
         let txn = Arc::new(Txn { zxid, time, session, change, origin });

@@ -41,6 +41,12 @@ impl Drop for Asking {
             if ask.may_hold {
                 // What it held of several, or inside, is noted nowhere else.
                 state.let_go.insert(ask.lock, now);
+                let plan = &self.ledger.plans[ask.lock];
+                if plan.layout == Layout::OneNode {
+                    let (ensemble, below) = (self.ledger.store.ensemble(), plan.queue());
+                    let made = ensemble.made_since(&below, ask.since, &ask.process);
+                    state.parts.extend(made.iter().map(|czxid| *czxid as u64));
+                }
             }
         }
         drop(state);
@@ -168,6 +174,8 @@ impl Ledger {
         // A server that is started again gives all sessions their time once more, and one that hears the
         // client connect again gives it to that session.
         let goes = !plan.lingers && plan.hold() == 0 && !self.store.are_servers_struck();
+        // Where the refusal is lost, what the client sends after it keeps the session.
+        let goes = goes && !ensemble.is_stuck(path);
         if goes && life.is_some_and(|life| !ensemble.has_returned(life.owner)) {
             self.fail(super::RELEASED, format!("{who}: {path} is still there"));
         }
@@ -206,11 +214,13 @@ impl Ledger {
         }
     }
 
-    /// Whether a node below a path has been there since then with which somebody held a lock.
+    /// Whether a node below a path has been there since then with which somebody held a lock, if only as one of
+    /// several that were refused.
     fn was_held(&self, below: &str, since: u64) -> bool {
         let there = self.store.ensemble().there_since(below, since);
         let state = self.lock();
-        there.iter().any(|czxid| state.noted.contains(&(*czxid as u64)))
+        let held = |czxid: u64| state.noted.contains(&czxid) || state.parts.contains(&czxid);
+        there.iter().any(|czxid| held(*czxid as u64))
     }
 
     /// Whether the server of a process shows a node of a lock that its leader does not know, and served it since

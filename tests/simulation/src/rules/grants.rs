@@ -3,8 +3,9 @@
 use zklock_simulator::ensemble::Life;
 
 use super::ledger::{Entry, Ledger};
+use crate::executor::Process;
 use crate::store::Ended;
-use crate::workload::{Family, Layout};
+use crate::workload::{BESIDE, Family, Layout, LockPlan};
 
 /// How long what a server said before may be under way, in microseconds.
 pub(super) const UNDER_WAY: u64 = 150_000;
@@ -114,7 +115,7 @@ impl Ledger {
         let alone = entry.share.0 == entry.share.1;
         let strangers = self.store.ensemble().strangers(&plan.queue()).into_iter();
         let mut ahead = strangers.filter(|(stranger, born)| {
-            let contends = !stranger.contains("by-the-way");
+            let contends = !stranger.contains(BESIDE);
             contends && *born < czxid as i64 && (alone || !plan.is_of_a_reader(stranger))
         });
         if let Some((stranger, _)) = ahead.next() {
@@ -153,7 +154,7 @@ impl Ledger {
         let long = now > first + bound.within.as_micros() as u64 + TOLD;
         if (many || long) && self.quiet_for(now - first + self.timeout) {
             let before = now.saturating_sub(TOLD);
-            if self.store.ensemble().waits_since(&plan.queue(), before, &entry.process) {
+            if self.is_waited_for(plan, before, &entry.process) {
                 let many = grants.len();
                 let what = format!("{who}: {many} grants on {path} while others wait");
                 self.fail(super::HANDOFFS, what);
@@ -197,7 +198,7 @@ impl Ledger {
                 || u32::try_from(many).is_ok_and(|many| many > bound.most);
             if over
                 && self.quiet_for(now - first + self.timeout)
-                && self.store.ensemble().waits_since(&plan.queue(), last, &entry.process)
+                && self.is_waited_for(plan, last, &entry.process)
             {
                 let what = format!("{who}: a second turn with {path}, while others wait");
                 self.fail(super::HANDOFFS, what);
@@ -233,14 +234,19 @@ impl Ledger {
         // One that lingers learns of those behind it in the next turn.
         let calm = self.quiet_for(now - first + self.timeout);
         if calm && plan.hold() == 0 && !plan.lingers {
-            let below = plan.queue();
             let before = since.saturating_sub(under_way);
-            if self.store.ensemble().waits_since(&below, before, &entry.process) {
+            if self.is_waited_for(plan, before, &entry.process) {
                 let many = grants.len();
                 let what = format!("{who}: {many} grants on {path} while others wait");
                 self.fail(super::HANDOFFS, what);
             }
         }
+    }
+
+    /// Whether another process has waited for a lock since then.
+    fn is_waited_for(&self, plan: &LockPlan, since: u64, process: &Process) -> bool {
+        let contends = |name: &str| !name.starts_with(BESIDE);
+        self.store.ensemble().waits_since(&plan.queue(), contends, since, process)
     }
 
     /// How long what a server said before may be under way, or not be known to it yet.

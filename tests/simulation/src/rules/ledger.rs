@@ -91,6 +91,8 @@ pub(super) struct State {
     pub(super) spoiled: BTreeSet<u64>,
     /// The nodes, by their czxids, with which somebody has held a lock.
     pub(super) noted: BTreeSet<u64>,
+    /// Those with which somebody had the only node of a lock as one of several, or inside.
+    pub(super) parts: BTreeSet<u64>,
     /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
     /// Those that somebody means to delete, by their czxids.

@@ -1,6 +1,7 @@
 //! A lock that lingers.
 
 use super::Rule;
+use super::asking::Ask;
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::Ended;
@@ -52,7 +53,7 @@ impl Ledger {
     /// connection is in doubt, or its session is used no more.
     pub(super) fn kept(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
         let (mut found, ensemble) = (None, self.store.ensemble());
-        let closing = &state.closing;
+        let (closing, asks) = (&state.closing, &state.asks);
         state.lingering.retain_mut(|node| {
             let until = node.since + self.plans[node.lock].linger();
             let proven = ensemble.proven(node.owner).unwrap_or_default();
@@ -68,8 +69,14 @@ impl Ledger {
             let wanted = || ensemble.used_elsewhere(&below, known, &node.process);
             // A lock below it looks like somebody who waits.
             let wanted = || wanted() || self.has_locks_below(&self.plans[node.lock]);
+            // Whoever waits for it here, and is not told for a session timeout whether somebody queues, does so.
+            let untold = |ask: &Ask| {
+                let near = ask.lock == node.lock && ask.process.id() == node.process.id();
+                near && ask.since + self.timeout <= at && !self.store.lost_one_for(2 * self.timeout)
+            };
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
             let excused = closing.contains(&node.process.id()) || self.store.refuses();
+            let excused = excused || asks.values().any(untold);
             if early && !excused && !wanted() {
                 let what = format!("{} went {} µs before its time", node.path, until - at);
                 found = Some((super::LINGERS, what));

@@ -11,7 +11,7 @@ mod rare;
 mod scares;
 mod task;
 
-pub(crate) use plan::MOST_PERMITS;
+pub(crate) use plan::{BESIDE, MOST_PERMITS};
 pub use plan::{Family, Layout, LockPlan};
 pub(crate) use task::close;
 pub use task::{Crew, run};

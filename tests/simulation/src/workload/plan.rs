@@ -80,6 +80,9 @@ pub struct LockPlan {
 const NAMES: [&str; 16] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 
+/// What the names of nodes begin with that are beside those of a lock and mean nothing.
+pub(crate) const BESIDE: &str = "by-the-way";
+
 /// The highest limit of a semaphore.
 pub(crate) const MOST_PERMITS: u32 = 4;
 
