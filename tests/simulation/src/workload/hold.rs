@@ -85,6 +85,9 @@ impl Task {
                     let answer = cut_short(world, writer.downgrade(), cut).await;
                     let Some(answer) = answer else {
                         self.say(|| "is dropped while it downgrades".to_owned());
+                        // It goes on by itself, until it is known which of the two nodes is there.
+                        let left = self.part("step-down");
+                        drop(self.crew.ledger.uses(&left.name, lock, &self.process));
                         if inside.is_none() {
                             self.expect_end(view);
                         }
