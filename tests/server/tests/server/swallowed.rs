@@ -124,8 +124,7 @@ impl Client {
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 let releasing = async |_: &Self, _: &Rule| release(held, on_a_thread).await;
                 let ((), took) = self.without("the release", opcode, releasing).await;
-                let what = format!("{what}, the release");
-                self.control.within_answers(&what, took, self.takes[1], IN_TURN);
+                self.control.within(&format!("{what}, the release"), took, self.takes[1]);
             }
         }
         (self.kind, self.swallowed)
@@ -158,7 +157,7 @@ impl Client {
                 let ((held, took), _) = self.without("the wait", opcode, waiting).await;
                 let what = format!("{:?} without {opcode:?}, behind another", self.kind);
                 // The lock is free: its release, and up to three answers on the way.
-                self.control.within_answers(&what, took, self.takes[1], IN_TURN);
+                self.control.within_answers(&what, took, self.takes[1], 4);
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 release(held, on_a_thread).await;
             }
