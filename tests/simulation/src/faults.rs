@@ -246,7 +246,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Link => {
             let size = ensemble.size();
             let (one, other) = (fault.server, (fault.server + 1) % size);
-            if one == other || scene.are_struck(&[one, other], until) {
+            if scene.are_struck(&[one, other], until) {
                 return;
             }
             store.strike_server(until);
@@ -264,9 +264,6 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         // Some of the servers, and not all.
         Kind::Lose => {
             let size = ensemble.size();
-            if size == 1 {
-                return;
-            }
             let many = (1 + fault.which as usize % 2).min(size - 1);
             store.disturb(until);
             let servers = (0..many).map(|at| (fault.server + at) % size);
