@@ -71,14 +71,15 @@ impl Ledger {
             // The limit is in ZooKeeper, and stays there.
             return;
         }
-        let under_way = if self.store.ensemble().size() > 1 { UNDER_WAY } else { 0 };
+        let ensemble = self.store.ensemble();
+        let under_way = if ensemble.size() > 1 { UNDER_WAY } else { 0 };
         let (here, name) = (self.is_used_here(lock, process, since), plan.name);
         let below = format!("/zklock/{name}");
         let before = since.saturating_sub(NOTICE + under_way);
-        let ensemble = self.store.ensemble();
         let elsewhere = ensemble.used_elsewhere(&below, before, process);
-        // What it has left itself is there until its session ends, where the deletion was lost.
-        if !here && !elsewhere && ensemble.there_since(&below, before).is_empty() {
+        // Where a server died, a deletion may be lost: then its own node is there until its session ends.
+        let left = self.store.are_servers_struck() && ensemble.contended(&below, before, process);
+        if !here && !elsewhere && !left {
             self.fail(super::MIXED, format!("{who}: nobody uses {name} as another kind"));
         }
     }
