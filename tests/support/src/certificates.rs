@@ -22,11 +22,17 @@ impl Certificates {
     /// When `openssl` (3.0 or later) is not installed.
     pub fn make() -> Self {
         let certificates = Self { folder: Folder(scratch::create("certificates")) };
+        certificates.renew();
+        certificates
+    }
+
+    /// Replaces all of them, in their files. A server uses them when it is started again.
+    pub fn renew(&self) {
         let authority = ["-subj", "/CN=authority", "-addext", "basicConstraints=critical,CA:TRUE"];
-        certificates.request("ca", &authority);
+        self.request("ca", &authority);
         for name in ["server", "client"] {
             let subject = format!("/CN={name}");
-            certificates.request(
+            self.request(
                 name,
                 &[
                     "-CA",
@@ -43,9 +49,8 @@ impl Certificates {
             );
         }
         // As ZooKeeper reads it: the key and its certificate in one file.
-        let both = certificates.read("server.key") + &certificates.read("server.pem");
-        fs::write(certificates.path("server-both.pem"), both).expect("the folder is ours");
-        certificates
+        let both = self.read("server.key") + &self.read("server.pem");
+        fs::write(self.path("server-both.pem"), both).expect("the folder is ours");
     }
 
     fn request(&self, name: &str, arguments: &[&str]) {

@@ -60,6 +60,24 @@ async fn a_session_over_tls_comes_back_after_a_restart() {
 }
 
 #[tokio::test]
+async fn certificates_are_renewed_while_a_lock_is_held() {
+    let certificates = Certificates::make();
+    let server = ZooKeeper::builder().tls(&certificates).start();
+    let tls = identity(&certificates, &certificates);
+    let builder = over(&server, tls.clone()).session_timeout(Duration::from_secs(50));
+    let session = builder.connect().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let before = session.zookeeper_session();
+    // Neither side trusts what the other one had.
+    certificates.renew();
+    tls.renew(identity(&certificates, &certificates)).unwrap();
+    server.restart();
+    guard.release().await.unwrap();
+    assert_eq!(session.zookeeper_session(), before);
+    session.close().await;
+}
+
+#[tokio::test]
 async fn who_is_not_trusted_gets_no_session() {
     let (ours, others) = (Certificates::make(), Certificates::make());
     let server = ZooKeeper::builder().tls(&ours).start();

@@ -265,7 +265,7 @@ async fn dial(
     };
     #[cfg(feature = "tls")]
     if let Some(tls) = &options.tls {
-        return connector.with_tls(tls.0.clone()).secure_connect(cluster).await;
+        return connector.with_tls(tls.options()).secure_connect(cluster).await;
     }
     let _ = options;
     connector.connect(cluster).await
