@@ -132,7 +132,9 @@ pub(super) fn use_of(pattern: &'static str, mode: Mode) {
     for name in [SUSPECT, REVOKED, HELD_TOO_LONG] {
         counter!(name, "pattern" => pattern, "mode" => mode).increment(0);
     }
-    counter!(ACQUIRES, "pattern" => pattern, "mode" => mode, "outcome" => "busy").increment(0);
+    for outcome in ["busy", "unavailable"] {
+        counter!(ACQUIRES, "pattern" => pattern, "mode" => mode, "outcome" => outcome).increment(0);
+    }
     for why in REASONS {
         counter!(LOST, "pattern" => pattern, "mode" => mode, "outcome" => why).increment(0);
     }
@@ -187,6 +189,8 @@ impl Observer for Counting {
                 histogram!(HOLD, "pattern" => *pattern, "mode" => mode.as_str()).record(*held);
             }
             Event::HandedOn { pattern, mode, .. } => count(HANDOFFS, pattern, *mode),
+            // The node of somebody who still waits: nobody was granted anything.
+            Event::Suspect { token: None, .. } | Event::Lost { token: None, .. } => {}
             Event::Suspect { pattern, mode, .. } => count(SUSPECT, pattern, *mode),
             Event::Lost { pattern, mode, why, .. } => {
                 let [silence, suspect, ended, deleted, broken, revoked] = REASONS;
