@@ -42,6 +42,10 @@ impl Lent for Node {
         !self.lost.load(Ordering::SeqCst) && !self.released.load(Ordering::SeqCst)
     }
 
+    fn is_held(&self) -> bool {
+        !self.lost.load(Ordering::SeqCst) && !self.released.load(Ordering::SeqCst)
+    }
+
     fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::SeqCst)
     }
@@ -289,7 +293,7 @@ impl World {
         let waker = Waker::from(bell.clone());
         let mut looks = 0;
         loop {
-            let polled = self.state.lock().unwrap().poll(place, &waker);
+            let polled = self.state.lock().unwrap().poll(place, &waker, &mut None);
             match polled {
                 Poll::Ready(Some(Ok(held))) => return self.work(mode, &held, queue_policy.linger),
                 Poll::Ready(Some(Err(error))) => {
@@ -300,7 +304,7 @@ impl World {
                 Poll::Pending if patience.is_some_and(|patience| looks >= patience) => {
                     let (untaken, todo) = self.state.lock().unwrap().leave(place);
                     self.carry_out(todo);
-                    if let Some(Ok(held)) = untaken {
+                    if let Ok(Ok(held)) = untaken {
                         self.give_back(&held, queue_policy.linger);
                     }
                     return;

@@ -27,6 +27,7 @@ use zklock_core::local::waiters::Place;
 struct Node {
     lost: AtomicBool,
     revoked: AtomicBool,
+    retired: AtomicBool,
 }
 
 impl Lent for Node {
@@ -34,12 +35,16 @@ impl Lent for Node {
         !self.lost.load(Ordering::Relaxed)
     }
 
+    fn is_held(&self) -> bool {
+        self.is_valid(NOW)
+    }
+
     fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Relaxed)
     }
 
     fn is_retired(&self) -> bool {
-        false
+        self.retired.load(Ordering::Relaxed)
     }
 
     fn stop_at(&self) -> StopAt {
@@ -184,12 +189,13 @@ impl World {
                 let waiter = self.waiters.swap_remove(dice.throw(self.waiters.len()));
                 let (untaken, todo) = self.state.leave(waiter.place);
                 self.carry_out(todo);
-                self.holders.extend(untaken.and_then(Result::ok));
+                self.holders.extend(untaken.ok().and_then(Result::ok));
             }
             8 if !self.holders.is_empty() => {
                 let held = &self.holders[dice.throw(self.holders.len())];
-                let lost = if dice.throw(2) == 0 { &held.1.lost } else { &held.1.revoked };
-                lost.store(true, Ordering::Relaxed);
+                let node = &held.1;
+                let happens = [&node.lost, &node.revoked, &node.retired][dice.throw(3)];
+                happens.store(true, Ordering::Relaxed);
                 if dice.throw(2) == 0 {
                     let todo = self.state.leases_lost(NOW);
                     self.carry_out(todo);
@@ -223,7 +229,9 @@ impl World {
         let (state, holders) = (&mut self.state, &mut self.holders);
         self.waiters.retain(|waiter| {
             let kept_out = state.excludes(Some(waiter.place));
-            let Poll::Ready(outcome) = state.poll(waiter.place, Waker::noop()) else { return true };
+            let Poll::Ready(outcome) = state.poll(waiter.place, Waker::noop(), &mut None) else {
+                return true;
+            };
             assert!(!kept_out, "who has the lock is kept out of it");
             holders.extend(outcome.unwrap().ok());
             false

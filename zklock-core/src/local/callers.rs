@@ -55,8 +55,13 @@ impl<W: Copy, O> Callers<W, O> {
     }
 
     /// A waiter asks for its outcome.
-    pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<Outcome<O>>> {
-        self.waiters.poll(place, waker)
+    pub fn poll(
+        &mut self,
+        place: Place,
+        waker: &Waker,
+        old: &mut Option<Waker>,
+    ) -> Poll<Option<Outcome<O>>> {
+        self.waiters.poll(place, waker, old)
     }
 
     /// Gives a newcomer the last place, behind so many holders.
@@ -169,8 +174,8 @@ pub trait Decides<L, W, B, O>: DerefMut<Target = Callers<W, O>> + Sized {
         todo
     }
 
-    /// A waiter gave up. Returns an outcome that it did not take, to be dropped.
-    fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L, W>) {
+    /// A waiter gave up. Returns an outcome that it did not take, or its waker, to be dropped.
+    fn leave(&mut self, place: Place) -> (Result<Outcome<O>, Option<Waker>>, Todo<L, W>) {
         let mut todo = Todo::default();
         let untaken = self.waiters.leave(place);
         self.adjust(&mut todo);

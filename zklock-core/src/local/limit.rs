@@ -12,7 +12,7 @@ use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
-use crate::session::lane::{Status, closed};
+use crate::session::lane::{Lane, Status, closed};
 
 /// The source of a limit. All users of a semaphore in one process must give the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +88,9 @@ impl Limit {
     ///
     /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
     /// than this process uses.
-    pub async fn known(&self, session: &Session) -> Result<(), LockError> {
+    pub async fn known(&self, lane: &Lane) -> Result<(), LockError> {
         if let LimitSource::Said(path, limit) = &self.source {
-            return agree(session, path, *limit).await;
+            return agree(lane, path, *limit).await;
         }
         let Some(mut changes) = self.changes.clone() else { return Ok(()) };
         while !self.read.load(Ordering::Acquire) {
@@ -103,7 +103,7 @@ impl Limit {
             }
             let told = async { changes.changed().await.map_err(|_| closed()) };
             let refused = async {
-                let mut status = session.lane().status();
+                let mut status = lane.status();
                 let is_refused = |now: &Status| matches!(now, Status::Refused(_) | Status::Closed);
                 match status.wait_for(is_refused).await.as_deref() {
                     Ok(Status::Refused(error)) => Err(error.clone()),
@@ -162,10 +162,10 @@ impl Said {
 /// number; between creating and writing, its node is empty, and a client that comes then does not
 /// compare. Here the number is written whenever there is none, and compared each time. Other errors
 /// of the server are left to the acquire that follows, which gets them as well.
-async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
+async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
     let text = limit.to_string();
     loop {
-        let generation = session.lane().ready().await?;
+        let generation = lane.ready().await?;
         let coordinator = generation.coordinator();
         let outcome = match coordinator.get(path.as_str()).await {
             Ok((data, stat)) => match Said::read(&data) {
@@ -244,12 +244,13 @@ impl Follower {
         let done = self.tell.closed();
         or(done, async {
             loop {
-                let generation = match self.session.lane().ready().await {
+                let lane = self.session.served_lane();
+                let generation = match lane.ready().await {
                     Ok(generation) => generation,
-                    Err(error) if error.kind() == ErrorKind::Closing => return,
+                    Err(_) if self.session.is_closing() => return,
                     // A person must mend it; the lane tries again now and then.
                     Err(_) => {
-                        let mut status = self.session.lane().status();
+                        let mut status = lane.status();
                         let is_mended = |now: &Status| !matches!(now, Status::Refused(_));
                         drop(status.wait_for(is_mended).await);
                         continue;

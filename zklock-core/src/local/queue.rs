@@ -35,6 +35,10 @@ impl Lent for Lease {
         self.is_valid_at(now)
     }
 
+    fn is_held(&self) -> bool {
+        Lease::is_valid(self)
+    }
+
     fn is_revoked(&self) -> bool {
         Lease::is_revoked(self)
     }

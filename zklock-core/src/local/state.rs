@@ -37,8 +37,9 @@ pub struct State<L, B, O> {
     phase: Phase<L>,
     /// The holder, or several readers.
     holders: Vec<B>,
-    /// Those who held it when the lease was lost, and have not given it back.
-    lost: Vec<(Arc<L>, B)>,
+    /// Those who hold another node than the present one, and have not given it back: it was lost, or they
+    /// read in a session that is used no more.
+    apart: Vec<(Arc<L>, B)>,
     turn: Turn,
     /// Whether a contender is behind the node; known only from a companion that watches, or after it
     /// was asked because of newcomers among readers.
@@ -71,7 +72,7 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
             callers: Callers::new(closed),
             phase: Phase::Idle,
             holders: Vec::new(),
-            lost: Vec::new(),
+            apart: Vec::new(),
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             behind: None,
             accompanied: false,
@@ -83,7 +84,8 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
     where
         B: 'a,
     {
-        self.holders.iter()
+        let apart = self.apart.iter().filter(|(lease, _)| lease.is_held());
+        self.holders.iter().chain(apart.map(|(_, by)| by))
     }
 
     fn is_fetching(&self, driver: u64) -> bool {
@@ -159,8 +161,8 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
             Phase::Held { lease: present, mode } if Arc::ptr_eq(present, &lease) => *mode,
             _ => {
                 // The node keeps others out until the last caller that worked under it is done.
-                self.lost.retain(|(_, holder)| !is_holder(holder));
-                let last = !self.lost.iter().any(|(other, _)| Arc::ptr_eq(other, &lease));
+                self.apart.retain(|(_, holder)| !is_holder(holder));
+                let last = !self.apart.iter().any(|(other, _)| Arc::ptr_eq(other, &lease));
                 todo.release = last.then_some(lease);
                 return todo;
             }
@@ -232,7 +234,7 @@ impl<L: Lent, B, O> State<L, B, O> {
 
     /// The holders, and those who lost the lock and have not given it back.
     pub fn in_the_way(&self) -> impl Iterator<Item = &B> {
-        self.holders.iter().chain(self.lost.iter().map(|(_, by)| by))
+        self.holders.iter().chain(self.apart.iter().map(|(_, by)| by))
     }
 
     /// Whether nobody else has the lock: it is held by this process, and not for reading.
@@ -272,7 +274,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let gone = match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle | Phase::Fetching(_) => None,
             Phase::Held { lease, .. } => {
-                self.lost.extend(self.holders.drain(..).map(|by| (lease.clone(), by)));
+                self.apart.extend(self.holders.drain(..).map(|by| (lease.clone(), by)));
                 Some(lease)
             }
             Phase::Asking { lease, .. } | Phase::Lingering { lease, .. } => Some(lease),

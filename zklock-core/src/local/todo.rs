@@ -16,6 +16,9 @@ pub trait Lent {
     /// Whether it is certainly held now.
     fn is_valid(&self, now: Instant) -> bool;
 
+    /// Whether it is held at this moment.
+    fn is_held(&self) -> bool;
+
     /// Whether somebody asked for its release. Then it is not handed on.
     fn is_revoked(&self) -> bool;
 
@@ -45,6 +48,9 @@ pub struct TestLease<T = ()> {
 #[cfg(test)]
 impl<T> Lent for TestLease<T> {
     fn is_valid(&self, _: Instant) -> bool {
+        self.is_valid
+    }
+    fn is_held(&self) -> bool {
         self.is_valid
     }
     fn is_revoked(&self) -> bool {

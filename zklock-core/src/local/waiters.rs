@@ -201,30 +201,37 @@ impl<I, T> Waiters<I, T> {
         wakers
     }
 
-    /// Takes the outcome of a waiter, which is then removed, or stores its waker.
-    pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<T>> {
+    /// Takes the outcome of a waiter, which is then removed, or stores its waker. The one that was known
+    /// before is `old`, to be dropped once the queue is unlocked: a task is dropped with its last waker.
+    pub fn poll(
+        &mut self,
+        place: Place,
+        waker: &Waker,
+        old: &mut Option<Waker>,
+    ) -> Poll<Option<T>> {
         let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
         match &mut slot.stage {
-            Stage::Waits(Some(known)) => known.clone_from(waker),
-            Stage::Waits(none) => *none = Some(waker.clone()),
-            Stage::Settled(_) => return Poll::Ready(self.clear(place)),
+            Stage::Waits(Some(known)) if known.will_wake(waker) => {}
+            Stage::Waits(known) => *old = known.replace(waker.clone()),
+            Stage::Settled(_) => return Poll::Ready(self.clear(place).ok()),
         }
         Poll::Pending
     }
 
-    /// Clears a slot, and returns the outcome, if it has one.
-    fn clear(&mut self, place: Place) -> Option<T> {
+    /// Clears a slot, and returns the outcome, or the waker if it has none.
+    fn clear(&mut self, place: Place) -> Result<T, Option<Waker>> {
         match self.slots.remove(place.key).stage {
-            Stage::Waits(_) => None,
-            Stage::Settled(outcome) => Some(outcome),
+            Stage::Waits(waker) => Err(waker),
+            Stage::Settled(outcome) => Ok(outcome),
         }
     }
 
-    /// Gives up a place, and returns an outcome that nobody took.
-    pub fn leave(&mut self, place: Place) -> Option<T> {
-        self.slot(place)?;
+    /// Gives up a place. Returns an outcome that nobody took, or the waker, to be dropped once the queue is
+    /// unlocked.
+    pub fn leave(&mut self, place: Place) -> Result<T, Option<Waker>> {
+        self.slot(place).ok_or(None)?;
         let outcome = self.clear(place);
-        if outcome.is_none() {
+        if outcome.is_err() {
             self.waiting -= 1;
             // Many who gave up must not pile up behind one who holds for hours.
             if self.order.len() > 32 && self.order.len() > 2 * self.waiting {
@@ -246,14 +253,14 @@ mod tests {
     fn first_come_first_served_and_the_gone_are_skipped() {
         let mut waiters = Waiters::<_, u32>::default();
         let places: Vec<_> = (0..4).map(|n| waiters.join(n)).collect();
-        assert_eq!(waiters.leave(places[0]), None);
+        assert!(waiters.leave(places[0]).is_err());
         assert_eq!(waiters.first(), Some(&1));
         assert!(waiters.settle_first(|n| *n * 10).is_none());
         assert_eq!(waiters.len(), 2);
-        assert_eq!(waiters.poll(places[1], Waker::noop()), Poll::Ready(Some(10)));
-        assert_eq!(waiters.poll(places[2], Waker::noop()), Poll::Pending);
+        assert_eq!(waiters.poll(places[1], Waker::noop(), &mut None), Poll::Ready(Some(10)));
+        assert_eq!(waiters.poll(places[2], Waker::noop(), &mut None), Poll::Pending);
         assert!(waiters.settle_first(|n| *n * 10).is_some());
-        assert_eq!(waiters.leave(places[2]), Some(20));
+        assert_eq!(waiters.leave(places[2]).ok(), Some(20));
         assert_eq!(waiters.iter().collect::<Vec<_>>(), [&3]);
     }
 
@@ -261,12 +268,12 @@ mod tests {
     fn a_place_is_not_mistaken_for_a_later_one() {
         let mut waiters = Waiters::<(), u32>::default();
         let gone = waiters.join(());
-        waiters.leave(gone);
+        assert!(waiters.leave(gone).is_err());
         let here = waiters.join(());
-        assert_eq!(waiters.leave(gone), None);
+        assert!(waiters.leave(gone).is_err());
         assert_eq!(waiters.len(), 1);
         waiters.settle_first(|()| 7);
-        assert_eq!(waiters.leave(here), Some(7));
+        assert_eq!(waiters.leave(here).ok(), Some(7));
     }
 
     #[test]
@@ -278,10 +285,10 @@ mod tests {
         let wakers = waiters.settle_where(|n, place| n % 2 == 0 && place.is_before(next), |n| *n);
         assert!(wakers.is_empty() && waiters.len() == 2);
         assert_eq!(waiters.iter().collect::<Vec<_>>(), [&3, &4]);
-        assert_eq!(waiters.poll(places[2], Waker::noop()), Poll::Ready(Some(2)));
-        assert_eq!(waiters.leave(places[0]), Some(0));
+        assert_eq!(waiters.poll(places[2], Waker::noop(), &mut None), Poll::Ready(Some(2)));
+        assert_eq!(waiters.leave(places[0]).ok(), Some(0));
         assert!(waiters.settle_first(|n| *n).is_none() && waiters.first() == Some(&4));
-        assert_eq!(waiters.poll(late, Waker::noop()), Poll::Pending);
+        assert_eq!(waiters.poll(late, Waker::noop(), &mut None), Poll::Pending);
     }
 
     #[test]
@@ -290,7 +297,7 @@ mod tests {
         let _stays = waiters.join(());
         for _ in 0..10_000 {
             let place = waiters.join(());
-            waiters.leave(place);
+            drop(waiters.leave(place));
         }
         assert!(waiters.order.len() < 100);
     }

@@ -181,6 +181,11 @@ impl Session {
         self.0.lanes.first()
     }
 
+    /// A lane that can serve a request now, if there is one.
+    pub(crate) fn served_lane(&self) -> Arc<Lane> {
+        self.0.lanes.served()
+    }
+
     /// The generation that has this ZooKeeper session, if a lane still uses it.
     pub(crate) fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
         self.0.lanes.generation_of(session)
@@ -333,8 +338,9 @@ impl Session {
         States { receiver: self.0.state.subscribe(), first: true }
     }
 
-    /// Returns whether a lock can be granted now; for health checks. True if the session is
-    /// connected and not draining.
+    /// Returns whether a lock can be granted now; for health checks. True if the session is not
+    /// draining, and one of its connections is up. So it may be true while the
+    /// [state](Session::state) is not connected: that is the state of the worst connection.
     ///
     /// ```
     /// # let locks = zklock::testing::TestLocks::install();
@@ -345,7 +351,8 @@ impl Session {
     /// assert_eq!(status(&session), 503);
     /// ```
     pub fn is_ready(&self) -> bool {
-        self.state() == SessionState::Connected && self.lane().current().is_some()
+        let over = matches!(self.state(), SessionState::Draining | SessionState::Closed);
+        !over && self.0.lanes.all().iter().any(|lane| lane.is_connected())
     }
 
     /// Returns the id of the present ZooKeeper session, and the number of its generation, which
@@ -436,7 +443,9 @@ impl Session {
     /// If the future is dropped, the session closes in the background.
     pub async fn close(&self) {
         self.enter(SessionState::Draining);
+        let mut closing = Closing(Some(self.clone()));
         finish(&self.0.lanes).await;
+        closing.0 = None;
         self.enter(SessionState::Closed);
     }
 
@@ -454,6 +463,20 @@ impl Session {
     /// Whether locks are no longer granted.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(self.state(), SessionState::Draining | SessionState::Closed)
+    }
+}
+
+/// Closes a session in the background, where the call that closes it is dropped.
+struct Closing(Option<Session>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let Some(session) = self.0.take() else { return };
+        let spawner = session.lane().spawner().clone();
+        spawner.spawn(async move {
+            finish(&session.0.lanes).await;
+            session.enter(SessionState::Closed);
+        });
     }
 }
 

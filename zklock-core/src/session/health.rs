@@ -53,6 +53,12 @@ impl LaneReport {
         self.say(Some((generation, now)));
     }
 
+    /// Whether the lane said last that it is connected.
+    pub fn is_connected(&self) -> bool {
+        let lanes = self.health.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(lanes.said.get(&self.lane), Some(Some((_, SessionState::Connected))))
+    }
+
     /// Removes the lane: what it publishes after this does not count.
     pub fn leave(&self) {
         self.say(None);

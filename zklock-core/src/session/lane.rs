@@ -138,6 +138,11 @@ impl Lane {
         generation.coordinator().link() == Link::Up && !stalled && !suspect
     }
 
+    /// Whether the lane is connected, and has a session that new locks use.
+    pub fn is_connected(&self) -> bool {
+        self.keeping.health.is_connected() && self.current().is_some()
+    }
+
     /// The total number of acquires.
     pub fn lane_permits(&self) -> u64 {
         self.lane_permits.load(Ordering::Relaxed)

@@ -99,6 +99,13 @@ impl Lanes {
         self.runtime().clock()
     }
 
+    /// The first lane that can serve a request now; the first of all, if none can.
+    pub fn served(&self) -> Arc<Lane> {
+        let now = self.clock().now();
+        let served = self.all().into_iter().find(|lane| lane.is_served_at(now));
+        served.unwrap_or_else(|| self.first.clone())
+    }
+
     /// Assigns a lane to an acquire.
     pub fn assign(self: &Arc<Self>) -> LanePermit {
         let now = self.clock().now();

@@ -2,8 +2,12 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use zklock::blocking::block_on;
+use zklock::{MutexGuard, Session, SessionState};
 
 use crate::support::{contenders, on, store};
 
@@ -118,4 +122,53 @@ async fn a_thousand_random_cancellations_leave_nothing() {
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     assert!(session.held().is_empty() && other.held().is_empty());
     drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_closes_in_the_background_if_the_call_that_closes_it_is_dropped() {
+    let (store, session) = store();
+    let held = session.mutex("a").unwrap().acquire().await.unwrap();
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_requests();
+    drop(other);
+    let closing = tokio::time::timeout(Duration::from_millis(100), session.close()).await;
+    assert!(closing.is_err(), "a deletion is pending");
+    faults.release();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((session.state(), held.is_valid()), (SessionState::Closed, false));
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+/// A task that is kept only by its wakers, and holds the lock for which it has begun to wait once more.
+struct KeptByItsWaker(#[expect(dead_code, reason = "it is dropped")] Mutex<Option<MutexGuard>>);
+
+impl Wake for KeptByItsWaker {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn who_gives_up_may_drop_a_task_that_holds_the_lock() {
+    let (told, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let session = Session::embedded();
+        let mutex = session.mutex("a").unwrap();
+        for by_another_waker in [false, true] {
+            // By another thread: who waits for himself has a timer besides.
+            let other = mutex.clone();
+            let guard =
+                std::thread::spawn(move || other.blocking_acquire().unwrap()).join().unwrap();
+            let task = Waker::from(Arc::new(KeptByItsWaker(Mutex::new(Some(guard)))));
+            let mut waiting = Box::pin(mutex.acquire());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&task)).is_pending());
+            drop(task);
+            if by_another_waker {
+                drop(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+            }
+            drop(waiting);
+        }
+        drop(block_on(mutex.acquire()).unwrap());
+        told.send(()).unwrap();
+    });
+    done.recv_timeout(Duration::from_secs(20)).expect("it waits for the lock of a queue");
 }

@@ -348,6 +348,55 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
     }
 }
 
+/// Its member that reads would enter beside the other reader of that session again, and stay when that one goes.
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_that_reads_beside_another_does_not_wait_for_a_node_that_is_stuck_there() {
+    let (_store, session, held) = beside_a_stuck_node("b").await;
+    let reading = session.rw_lock("a").unwrap().read().await.unwrap();
+    let all =
+        MultiLock::new([AnyLock::Read(session.rw_lock("a").unwrap()), alone(&session, "b").into()]);
+    let all = all.unwrap();
+    let waiting = tokio::spawn(async move { all.acquire().await });
+    settle().await;
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(reading);
+    let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(guard.expect("it waits for itself").unwrap().unwrap().is_valid());
+}
+
+/// Where somebody always reads, nobody who comes later keeps the session that is used no more.
+#[tokio::test(start_paused = true)]
+async fn readers_that_overlap_do_not_keep_a_node_stuck() {
+    let (_store, session, held) = beside_a_stuck_node("b").await;
+    let mut reading = session.rw_lock("a").unwrap().read().await.unwrap();
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    let stuck = alone(&session, "b");
+    let waiting = tokio::spawn(async move { stuck.acquire().await });
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let lock = session.rw_lock("a").unwrap();
+        let next = tokio::spawn(async move { lock.try_read().await }).await.unwrap().unwrap();
+        assert_eq!(session.held().iter().filter(|held| &*held.lock == "a").count(), 2);
+        drop(std::mem::replace(&mut reading, next));
+    }
+    assert!(waiting.is_finished(), "its node stays as long as somebody reads");
+}
+
+/// A mutex that is not passed on in memory.
+fn alone(session: &Session, name: &str) -> zklock::Mutex {
+    session.mutex(name).unwrap().with_options(LockOptions::new().fair(true))
+}
+
+/// A session with a lock whose deletion the server will refuse.
+async fn beside_a_stuck_node(name: &str) -> (Embedded, Session, zklock::MutexGuard) {
+    let (store, session) = store();
+    let held = alone(&session, name).acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
+    store.faults(session.zookeeper_session().unwrap().0).inject(refused.times(u64::MAX));
+    (store, session, held)
+}
+
 /// Nothing is stuck there, and the member that lingers keeps its session until it is let go of.
 #[tokio::test(start_paused = true)]
 async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is_used_no_more() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{LockName, Semaphore, Session};
+use zklock::{LockName, LockOptions, Session};
 use zklock_test_support::{Action, Control, Cut, Matcher, OpCode};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -131,7 +131,7 @@ async fn a_limit_whose_notification_never_comes_is_read_again() {
     let waiter = bed.builder_at(&proxy.addr()).session_timeout(timeout).connect().await.unwrap();
     let (holder, waiter) = (bed.session().await, bed.adopt(waiter));
     let semaphore = |session: &Session| {
-        Semaphore::limit_at(session, LockName::new("a").unwrap(), "limit", 1).unwrap()
+        session.semaphore_with_limit_at(LockName::new("a").unwrap(), "limit", 1).unwrap()
     };
     let held = semaphore(&holder).acquire().await.unwrap();
     let semaphore = semaphore(&waiter);
@@ -154,6 +154,30 @@ async fn a_limit_whose_notification_never_comes_is_read_again() {
     permit.release().await.unwrap();
     held.release().await.unwrap();
     raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_node_does_not_linger_where_the_notification_of_a_contender_never_comes() {
+    let bed = Bed::shared("lost-contender");
+    let proxy = bed.proxy();
+    let timeout = Duration::from_secs(5);
+    let lingering = bed.builder_at(&proxy.addr()).session_timeout(timeout).connect().await.unwrap();
+    let (lingering, other) = (bed.adopt(lingering), bed.session().await);
+    let options = LockOptions::new().linger(Duration::from_secs(3600));
+    let mutex = lingering.mutex("a").unwrap().with_options(options);
+    let (guard, directory) = (mutex.acquire().await.unwrap(), bed.path("a"));
+    let lists = Matcher::reply(OpCode::GetChildren).or(OpCode::GetChildren2);
+    let looked = proxy.on(lists, Action::Pass);
+    guard.release().await.unwrap();
+    until("somebody watches for contenders", || (looked.hits() > 0).then_some(())).await;
+    let lost = proxy.on(Matcher::notification().path(&directory), Action::Drop);
+    let (control, start) = (Control::of(bed.server()), Instant::now());
+    let guard = soon("the lock", other.mutex("a").unwrap().acquire()).await.unwrap();
+    control.within_answers("a contender without its notification", start.elapsed(), timeout, 4);
+    assert!(lost.hits() > 0);
+    lost.release();
+    guard.release().await.unwrap();
     bed.end().await;
 }
 

@@ -57,6 +57,7 @@ impl Queue<Locks> {
         };
         let watching = async {
             let mut watch: Option<Watch> = None;
+            let mut look_again = self.now();
             // If there are too many watches, no node lingers.
             let Some(_watching) = lease.generation().watches().take([self.path()]) else {
                 return self.looked_behind(&lease, Some(true));
@@ -76,6 +77,7 @@ impl Queue<Locks> {
                         Err(_) => None,
                     };
                     self.looked_behind(&lease, behind);
+                    look_again = self.now() + lease.generation().long_wait();
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
                 changed.as_mut().enable();
@@ -102,7 +104,8 @@ impl Queue<Locks> {
                     or(timer, news).await;
                     false
                 };
-                if or(fired, other).await {
+                // Notifications have been seen to get lost.
+                if or(fired, other).await || self.now() >= look_again {
                     watch = None;
                 }
             }

@@ -32,7 +32,7 @@ impl Queue<Permits> {
         fetch: &Fetch<PermitRequest>,
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
-        self.limit().known(self.session()).await?;
+        self.limit().known(lane_permit.lane()).await?;
         let Targets { locks, counts_first, .. } = &self.engine().targets;
         let vanished = &fetch.wants.vanished;
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);

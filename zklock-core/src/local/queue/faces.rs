@@ -63,18 +63,21 @@ impl<E: Engine> GrantSource for Queue<E> {
 
 impl<E: Engine> WaitQueue for Queue<E> {
     fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
-        self.lock().state.poll(place, waker)
+        let mut old = None;
+        let polled = self.lock().state.poll(place, waker, &mut old);
+        drop(old);
+        polled
     }
 
     fn leave(self: &Arc<Self>, place: Place) {
         let mut untaken = None;
         let deletions = self.decide(|state| {
             let (outcome, todo) = state.leave(place);
-            untaken = outcome;
+            untaken = Some(outcome);
             todo
         });
         drop(deletions);
-        // A grant that nobody took passes to the next.
+        // A grant that nobody took passes to the next; and the last waker of a task drops the task.
         drop(untaken);
     }
 

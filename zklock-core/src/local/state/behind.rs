@@ -34,10 +34,12 @@ impl<L: Lent, B, O> State<L, B, O> {
         };
         let next = self.callers.waiters.first().map(|next| next.wants);
         let Some(until) = lingers_until else {
-            // Readers hold it. Either those that came meanwhile enter, also in a session that is used no
-            // more, or the node is closed to newcomers.
+            // Readers hold it. Either those that came meanwhile enter, or the node is closed to newcomers.
             let open = !behind && lease.is_valid(by.now()) && !lease.is_revoked();
-            if open && next == Some(Mode::Read) && mode == Mode::Read {
+            let reads = next == Some(Mode::Read) && mode == Mode::Read;
+            if reads && lease.is_retired() {
+                drop(self.renew(&mut todo));
+            } else if open && reads {
                 self.grant_first(&mut todo, (lease.clone(), mode), true, by);
             } else {
                 if behind {

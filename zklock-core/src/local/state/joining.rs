@@ -75,6 +75,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                     && self.callers.waiters.is_empty()
                     && self.behind != Some(true)
                     && !lease.is_revoked()
+                    && !lease.is_retired()
                     && self.turn.take(now) =>
             {
                 let lease = lease.clone();
@@ -99,6 +100,15 @@ impl<L: Lent, B, O> State<L, B, O> {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(waiting, lease, by)), todo);
         }
+        // A session that is used no more ends with the last node in it: who comes now reads beside this one, by
+        // a node in the next session.
+        if readers.is_some_and(|lease| lease.is_retired()) && self.callers.waiters.is_empty() {
+            drop(self.renew(&mut todo));
+        }
+        let readers = match &self.phase {
+            Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
+            _ => None,
+        };
         let is_open = |lease: &Arc<L>| {
             self.callers.waiters.is_empty() && self.behind != Some(true) && !lease.is_revoked()
         };

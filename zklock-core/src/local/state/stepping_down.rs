@@ -19,8 +19,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         let mut todo = Todo::default();
         if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
             // The writer continues under the new node.
-            self.lost.retain(|(lease, _)| !Arc::ptr_eq(lease, from));
-            self.lost.push((to, reader));
+            self.apart.retain(|(lease, _)| !Arc::ptr_eq(lease, from));
+            self.apart.push((to, reader));
             return todo;
         }
         (self.behind, self.accompanied, self.asking) = (None, false, false);

@@ -321,7 +321,7 @@ impl World<'_> {
     /// Lets those hold their permits that were given some.
     fn wake(&mut self) {
         for (caller, place) in std::mem::take(&mut self.places) {
-            let Poll::Ready(outcome) = self.state.poll(place, Waker::noop()) else {
+            let Poll::Ready(outcome) = self.state.poll(place, Waker::noop(), &mut None) else {
                 self.places.push((caller, place));
                 continue;
             };

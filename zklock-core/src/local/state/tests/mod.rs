@@ -78,7 +78,7 @@ fn who_comes_to_a_lost_lease_fetches_for_those_who_wait_already() {
         assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&holder], "once: {once}");
         let fetch = todo.fetch.unwrap_or_else(|| panic!("nobody fetches, once: {once}"));
         drop(state.fetched(fetch.driver, Ok(next), &by));
-        assert!(state.poll(first, Waker::noop()).is_ready(), "once: {once}");
+        assert!(state.poll(first, Waker::noop(), &mut None).is_ready(), "once: {once}");
     }
 }
 
@@ -196,7 +196,7 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
             let behind = rival <= now + ANSWER / 2;
             steps.insert((now + ANSWER, Step::Answered(behind)));
         }
-        places.retain(|(caller, place)| match state.poll(*place, Waker::noop()) {
+        places.retain(|(caller, place)| match state.poll(*place, Waker::noop(), &mut None) {
             Poll::Ready(granted) => {
                 let number = granted.unwrap().unwrap();
                 steps.insert((now + HOLD, Step::LetGo(*caller, number)));
