@@ -60,7 +60,7 @@ pub use zklock_core::base::options::LockOptions;
 pub use zklock_core::base::owner::Owner;
 pub use zklock_core::base::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::base::session_state::SessionState;
-pub use zklock_core::base::token::FencingToken;
+pub use zklock_core::base::token::{FencingToken, ParseTokenError};
 pub use zklock_core::coordinator::access::{AclEntry, Permissions};
 pub use zklock_core::coordinator::memory::{Embedded, EmbeddedOptions};
 pub use zklock_core::coordinator::zookeeper::Acl;
@@ -112,6 +112,7 @@ pub mod driver {
     #[doc(hidden)]
     pub use zklock_core::layout::kinds::Sign;
     pub use zklock_core::layout::rules::{leases, mutex, read, write};
+    pub use zklock_core::layout::to_driver::ToDriver;
     pub use zklock_core::layout::verdict::Verdict;
 }
 

@@ -210,7 +210,9 @@ fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<A
     };
     Ok(match kind {
         "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
-        "exclusive" => session.exclusive(name)?.with_options(options).into(),
+        "exclusive" => {
+            session.mutex(name)?.with_driver(zklock::layout::OneNode).with_options(options).into()
+        }
         "read" => AnyLock::Read(session.rw_lock(name)?.with_options(options)),
         "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
         "semaphore" => {

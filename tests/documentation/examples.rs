@@ -519,7 +519,7 @@ fn public_items_are_found_wherever_they_are() {
         "carry",                       // a function
         "Mutex::acquire",              // of a type that is exported again twice
         "Session::mutex",              // in the file of another type
-        "Guard::fenced",               // the same of a generic type
+        "Guard::blocking_release",     // the same of a generic type
         "RwLockWriteGuard::downgrade", // of an alias
         "LockDriver::parse",           // of a trait
         "Alone",                       // in a module within a file

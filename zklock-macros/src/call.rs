@@ -79,7 +79,7 @@ fn call(plan: &Plan) -> TokenStream {
         quote_spanned!(ours(expr.span())=> .session(#session))
     });
     let mode = match &settings.mode {
-        None | Some(Mode::Exclusive) => None,
+        None | Some(Mode::Mutex) => None,
         Some(Mode::Read) => Some(quote!(.read())),
         Some(Mode::Write) => Some(quote!(.write())),
         Some(Mode::Semaphore(limit)) => Some(quote!(.semaphore(#limit))),

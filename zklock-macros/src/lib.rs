@@ -39,8 +39,9 @@ use proc_macro::TokenStream;
 /// `zklock::LockError`. So its return type is `Result<_, E>` with `E: From<zklock::LockError>`,
 /// unless `map_err` makes its error, or `on_busy` or `on_error` says what to return.
 ///
-/// [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md): axum, tonic, jobs,
-/// transactions, and which functions can be guarded.
+/// [Recipes](https://github.com/zklock/zklock/blob/main/docs/recipes.md): axum, tonic, jobs,
+/// transactions. [Which functions](https://github.com/zklock/zklock/blob/main/docs/attribute.md) can be
+/// guarded.
 ///
 #[doc = include_str!("../options.md")]
 #[proc_macro_attribute]

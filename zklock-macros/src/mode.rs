@@ -11,8 +11,7 @@ use crate::{
 
 /// Beside whom the lock is held.
 pub(crate) enum Mode {
-    /// A mutex.
-    Exclusive,
+    Mutex,
     Read,
     Write,
     /// One of so many permits.
@@ -29,7 +28,7 @@ impl Mode {
     }
 }
 
-const USAGE: &str = "mode is `exclusive`, `read`, `write` or `semaphore(3)`";
+const USAGE: &str = "mode is `mutex`, `read`, `write` or `semaphore(3)`";
 const PERMITS: &str = "a semaphore has a number of permits from 1 to 2147483647: \
     `mode = semaphore(3)`";
 
@@ -44,7 +43,7 @@ pub(crate) fn read(value: Expr) -> syn::Result<Mode> {
         return Err(syn::Error::new_spanned(&value, format!("{USAGE}{hint}")));
     };
     match word.to_string().as_str() {
-        "exclusive" => Ok(Mode::Exclusive),
+        "mutex" => Ok(Mode::Mutex),
         "read" => Ok(Mode::Read),
         "write" => Ok(Mode::Write),
         "semaphore" => Err(syn::Error::new(word.span(), PERMITS)),
@@ -58,7 +57,7 @@ fn called(call: &ExprCall) -> syn::Result<Mode> {
     };
     match name.to_string().as_str() {
         "semaphore" => {}
-        known @ ("exclusive" | "read" | "write") => {
+        known @ ("mutex" | "read" | "write") => {
             let message = format!("`{known}` takes nothing in parentheses: `mode = {known}`");
             return Err(syn::Error::new_spanned(call, message));
         }
@@ -89,11 +88,11 @@ fn permits(limit: &Expr) -> syn::Result<Value<u32>> {
 fn unknown(word: &Ident) -> syn::Error {
     let text = word.to_string();
     let meant = match text.to_lowercase().as_str() {
-        "mutex" | "lock" | "unique" => Some("exclusive"),
+        "exclusive" | "lock" | "unique" => Some("mutex"),
         "shared" | "reader" | "readers" => Some("read"),
         "writer" => Some("write"),
         "permit" | "permits" | "limit" => Some("semaphore(3)"),
-        other => suggest::closest(other, &["exclusive", "read", "write", "semaphore"]),
+        other => suggest::closest(other, &["mutex", "read", "write", "semaphore"]),
     };
     let meant = if meant == Some("semaphore") { Some("semaphore(3)") } else { meant };
     let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();

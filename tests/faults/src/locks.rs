@@ -169,7 +169,7 @@ impl Client {
             Kind::Fair => {
                 AnyLock::Mutex(session.mutex(lock)?.with_options(LockOptions::new().fair(true)))
             }
-            Kind::Exclusive => session.exclusive(lock)?.into(),
+            Kind::Exclusive => session.mutex(lock)?.with_driver(zklock::layout::OneNode).into(),
             Kind::Semaphore | Kind::Permits => {
                 let (permits, limit) = kind.permits();
                 AnyLock::Permits(session.semaphore(lock, limit)?, permits)

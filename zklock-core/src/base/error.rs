@@ -106,7 +106,7 @@ impl ErrorKind {
     }
 }
 
-/// What happened to the body when its lock was lost or revoked.
+/// What happened to the body when its lock was lost, revoked or held for too long.
 ///
 /// ```
 /// use zklock::{Body, ErrorKind, LockError};
@@ -344,7 +344,8 @@ impl LockError {
 
     /// Returns what happened to the body of a template or an annotated function. `None` where there
     /// was no body, as in the errors of a lock and of its guard. The body has not begun, unless the
-    /// lock was [lost](ErrorKind::Lost) or [revoked](ErrorKind::Revoked).
+    /// lock was [lost](ErrorKind::Lost), [revoked](ErrorKind::Revoked) or
+    /// [held for too long](ErrorKind::HeldTooLong).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -193,8 +193,9 @@ impl LockOptions {
     }
 
     /// Sets whether every waiting task has its own node: then the lock is strictly first come,
-    /// first served among all processes, at two commits per grant. It is not passed on in memory
-    /// and does not linger. An [exclusive lock](crate::layout::plain::OneNode) has only one node,
+    /// first served among all processes, at two commits per grant. It is not passed on in memory,
+    /// and together with [`linger`](LockOptions::linger) it is not accepted. In the layout
+    /// [`OneNode`](crate::layout::plain::OneNode) a lock has only one node,
     /// which all waiters try to create; there, the order applies to each process alone. In a
     /// [semaphore](crate::lock::Semaphore), a waiter for several permits waits for all of them, and no
     /// later waiter overtakes it meanwhile, not even one for fewer permits.

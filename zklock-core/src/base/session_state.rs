@@ -14,8 +14,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// Not yet connected, or opening a new ZooKeeper session after the last one was lost, or cannot be
-    /// used for new locks. What is held in such a session stays held.
+    /// Not yet connected; or opening a new ZooKeeper session, after the last one was lost or is no
+    /// longer used for new locks (the server refused a deletion, or differs from its leader). What is
+    /// held in that last one stays held.
     Connecting,
     /// Connected, and a commit was answered within the last third of the session timeout, if a lock
     /// is held.

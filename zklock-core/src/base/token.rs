@@ -93,6 +93,12 @@ impl fmt::Display for FencingToken {
 }
 
 /// The error of parsing a text that is not a fencing token.
+///
+/// ```
+/// use zklock::{FencingToken, ParseTokenError};
+///
+/// assert_eq!("17".parse::<FencingToken>(), Err(ParseTokenError));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a fencing token is 16 hex digits, `-` and 16 hex digits")]
 pub struct ParseTokenError;

@@ -13,11 +13,11 @@
 //! # Ok::<(), zklock::LockError>(())
 //! ```
 
-pub mod any;
-pub mod guard;
-pub mod named;
-pub mod park;
-pub mod semaphore;
-pub mod template;
+mod any;
+mod guard;
+mod named;
+mod park;
+mod semaphore;
+pub(crate) mod template;
 
 pub use park::block_on;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
-use crate::guard::typed::Guard;
-use crate::guard::typed::kind::Kind;
-use crate::guard::view::GuardView;
+use crate::guard::view::{Current, GuardView};
 use crate::name::path::ZnodePath;
 
 /// Writes to ZooKeeper that prove that the lock is held. Each is one transaction with a check of
 /// the lock's nodes, so that ZooKeeper refuses it once such a node is gone, whatever this process
-/// believes. Returned by [`Guard::fenced`].
+/// believes. Returned by [`GuardView::fenced`], which every guard has, and
+/// [`Current::fenced`].
 ///
 /// Paths are absolute, below the chroot of the connect string.
 ///
@@ -26,8 +25,12 @@ use crate::name::path::ZnodePath;
 #[derive(Debug)]
 pub struct Fenced<'a>(&'a GuardView);
 
-impl<K: Kind> Guard<K> {
-    /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held.
+impl GuardView {
+    /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held; for several
+    /// locks as one, while all of them are. They must belong to one [`Session`], because one
+    /// transaction checks them all; otherwise each write fails with [`ErrorKind::Unsupported`].
+    ///
+    /// [`Session`]: crate::session::handle::Session
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -42,6 +45,26 @@ impl<K: Kind> Guard<K> {
     /// ```
     pub fn fenced(&self) -> Fenced<'_> {
         Fenced(self)
+    }
+}
+
+impl Current {
+    /// Returns a writer to ZooKeeper whose writes succeed only while the body's lock is held, as
+    /// [`GuardView::fenced`]; `None` outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let body = || async {
+    ///     let current = zklock::current();
+    ///     let Some(fenced) = current.fenced() else { return Ok(()) };
+    ///     fenced.create("/leader", b"10.0.0.7").await
+    /// };
+    /// template.execute_fallible("leader", body).await
+    /// # }).unwrap();
+    /// ```
+    pub fn fenced(&self) -> Option<Fenced<'_>> {
+        self.0.as_ref().map(GuardView::fenced)
     }
 }
 
@@ -75,7 +98,7 @@ impl Fenced<'_> {
     /// held. The message names the node.
     ///
     /// [`ErrorKind::InvalidName`] for a path that is not accepted; [`ErrorKind::Unsupported`] in a
-    /// layout whose nodes have no unique names.
+    /// layout whose nodes have no unique names, and for locks of several sessions.
     ///
     /// # Cancel safety
     ///
@@ -139,32 +162,53 @@ impl Fenced<'_> {
             return Err(self.0.lost_error());
         }
         let grant = self.0.grant();
-        if grant.leases().any(|lease| lease.only().is_some()) {
-            let why = "in this layout the next holder's node has the same path, so ZooKeeper \
-                       cannot check who holds the lock; pass the fencing token to the resource \
-                       instead";
-            return Err(
-                LockError::new(ErrorKind::Unsupported, why).on(grant.queue().lock_name().clone())
-            );
+        let (session, mut nodes) = (grant.queue().session().id(), Vec::new());
+        for member in self.0.all() {
+            let lock = member.queue().lock_name();
+            let cannot = |why| Err(LockError::new(ErrorKind::Unsupported, why).on(lock.clone()));
+            if member.leases().any(|lease| lease.only().is_some()) {
+                return cannot(
+                    "in this layout the next holder's node has the same path, so ZooKeeper \
+                     cannot check who holds the lock; pass the fencing token to the resource \
+                     instead",
+                );
+            }
+            if member.queue().session().id() != session {
+                return cannot(
+                    "it is held together with a lock of another session, and no transaction \
+                     checks the nodes of both; pass the fencing tokens to the resource instead",
+                );
+            }
+            nodes.extend(member.leases().map(|lease| (lease.path().clone(), lock.clone())));
         }
-        let nodes: Vec<_> = grant.leases().map(|lease| lease.path().clone()).collect();
-        let check = |path: &Arc<str>| Operation::Check { path: path.to_string() };
+        let check = |(path, _): &(Arc<str>, _)| Operation::Check { path: path.to_string() };
         let mut operations: Vec<_> = nodes.iter().map(check).collect();
         operations.push(operation);
         let outcome = grant.lease().generation().write(operations).await;
-        outcome.map_err(|error| explain(error, &nodes, path).on(grant.queue().lock_name().clone()))
+        outcome.map_err(|error| explain(error, &nodes, path, grant.queue().lock_name()))
     }
 }
 
-/// What a failure means, where the nodes of a lock were checked before a write.
-fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
+/// What a failure means, where the nodes of locks were checked before a write: the error of the lock
+/// whose node it is about, or else of this one.
+fn explain(
+    error: RequestError,
+    nodes: &[(Arc<str>, Arc<str>)],
+    path: &str,
+    lock: &Arc<str>,
+) -> LockError {
     let at = |node: &str| format!("at {node}");
+    let lock = match &error {
+        RequestError::Multi { index, .. } => nodes.get(*index).map_or(lock, |(_, lock)| lock),
+        _ => lock,
+    };
+    let lock = lock.clone();
     let (kind, why, at) = match &error {
         RequestError::Multi { index, error } => match (nodes.get(*index), &**error) {
-            (Some(node), RequestError::NoNode) => {
+            (Some((node, _)), RequestError::NoNode) => {
                 (ErrorKind::Lost, "its node is gone; nothing was written".to_owned(), at(node))
             }
-            (Some(node), why) => {
+            (Some((node, _)), why) => {
                 let why = why.in_short();
                 let why = format!("its node could not be checked, and nothing was written: {why}");
                 (refusal(error), why, at(node))
@@ -185,7 +229,7 @@ fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
             (ErrorKind::Unavailable, why, at(path))
         }
     };
-    LockError::new(kind, why).aside(at).because(error)
+    LockError::new(kind, why).aside(at).because(error).on(lock)
 }
 
 fn refusal(error: &RequestError) -> ErrorKind {
@@ -201,7 +245,8 @@ mod tests {
 
     #[test]
     fn only_a_node_of_the_lock_that_is_gone_means_that_nothing_was_written_and_it_is_lost() {
-        let nodes: [Arc<str>; 2] = ["/a/1".into(), "/a/2".into()];
+        let nodes: [(Arc<str>, Arc<str>); 2] =
+            [("/a/1".into(), "a".into()), ("/a/2".into(), "a".into())];
         let failed = |index, error| RequestError::Multi { index, error: Box::new(error) };
         for (error, kind, says) in [
             (failed(1, RequestError::NoNode), ErrorKind::Lost, "nothing was written"),
@@ -217,7 +262,7 @@ mod tests {
             (RequestError::SessionExpired, ErrorKind::Lost, "may have been applied"),
             (RequestError::Closed, ErrorKind::Lost, "may have been applied"),
         ] {
-            let explained = explain(error.clone(), &nodes, "/data");
+            let explained = explain(error.clone(), &nodes, "/data", &"a".into());
             assert_eq!(explained.kind(), kind, "{error:?}");
             let (shown, told) = (explained.to_string(), format!("{explained:#}"));
             assert!(told.contains(says) && told.contains("at /"), "{error:?}: {told}");

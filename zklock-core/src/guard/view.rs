@@ -83,7 +83,7 @@ impl GuardView {
     }
 
     /// The grants of all members, the last first.
-    fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
         self.members().map(|view| &view.grant)
     }
 
@@ -204,8 +204,8 @@ impl GuardView {
     /// # zklock::blocking::block_on(async {
     /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
     /// let names = ["accounts/a7", "accounts/a3"];
-    /// let tokens = || async { zklock::current().view().map(|view| view.fencing_tokens()) };
-    /// assert_eq!(template.execute_all(&names, tokens).await?.map(|tokens| tokens.len()), Some(2));
+    /// let tokens = || async { zklock::current().fencing_tokens() };
+    /// assert_eq!(template.execute_all(&names, tokens).await?.len(), 2);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_tokens(&self) -> Vec<FencingToken> {
@@ -358,7 +358,7 @@ impl GuardView {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct Current(Option<GuardView>);
+pub struct Current(pub(super) Option<GuardView>);
 
 impl Current {
     /// Returns the view of the guard, or `None` outside of any body.
@@ -400,6 +400,22 @@ impl Current {
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.0.as_ref().map(GuardView::fencing_token)
+    }
+
+    /// Returns the fencing tokens of all locks of the body, as [`GuardView::fencing_tokens`]; none
+    /// outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let tokens = || async { zklock::current().fencing_tokens() };
+    /// let tokens = template.execute_all(&["accounts/a3", "accounts/a7"], tokens).await?;
+    /// assert_eq!(tokens.len(), 2); // In the order of the names.
+    /// assert!(zklock::current().fencing_tokens().is_empty());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn fencing_tokens(&self) -> Vec<FencingToken> {
+        self.0.as_ref().map(GuardView::fencing_tokens).unwrap_or_default()
     }
 
     /// Returns whether the lock is certainly held now, as [`GuardView::is_valid`]; false outside of

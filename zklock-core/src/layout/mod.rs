@@ -14,6 +14,7 @@ pub mod permits;
 pub mod plain;
 pub mod refined;
 pub mod rules;
+pub mod to_driver;
 pub mod verdict;
 
 pub use curator::Curator;

@@ -258,7 +258,7 @@ impl LockDriver for HostNodes {
 /// # let session = zklock::Session::embedded();
 /// use zklock::layout::OneNode;
 ///
-/// let lock = session.mutex("exclusive_lock")?.with_driver(OneNode); // Or `session.exclusive(…)`.
+/// let lock = session.mutex("exclusive_lock")?.with_driver(OneNode);
 /// assert_eq!(lock.acquire().await?.path(), "/zklock/exclusive_lock/lock");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```

@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::guard::context::{Frame, inside, inside_sync};
-use crate::guard::fenced::Fenced;
 use crate::guard::limit::GuardLimit;
 use crate::guard::typed::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
@@ -238,20 +237,6 @@ macro_rules! each {
 }
 
 impl AnyGuard {
-    /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let guard = any.acquire().await?;
-    /// guard.fenced().create("/orders", b"1").await?;
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn fenced(&self) -> Fenced<'_> {
-        each!(self, guard => guard.fenced())
-    }
-
     /// Runs `body` in the scope of this guard.
     ///
     /// ```

@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::guard::typed::MutexGuard;
 use crate::layout::driver::LockDriver;
-use crate::layout::plain::OneNode;
+use crate::layout::to_driver::ToDriver;
 use crate::local::wait::Forever;
 use crate::lock::info::LockInfo;
 use crate::lock::named::NamedLock;
@@ -93,8 +93,8 @@ impl Mutex {
     /// let lock = session.mutex("imports")?.with_driver(Kazoo::default());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn with_driver(self, driver: impl LockDriver) -> Self {
-        self.laid_out(Some(Arc::new(driver)))
+    pub fn with_driver(self, driver: impl ToDriver) -> Self {
+        self.laid_out(Some(driver.to_driver()))
     }
 
     pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Self {
@@ -120,9 +120,16 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// Only errors that waiting cannot cure: [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`],
-    /// [`ErrorKind::Deadlock`], [`ErrorKind::Exhausted`], [`ErrorKind::Closing`]. While no server
-    /// can be reached, the call waits.
+    /// It does not fail because somebody holds the lock, or because no server can be reached: it
+    /// waits. It fails with
+    ///
+    /// - [`ErrorKind::InvalidOption`] for options or a layout that are not accepted, and for a name
+    ///   that is used for another kind of lock,
+    /// - [`ErrorKind::Deadlock`], [`ErrorKind::Closing`],
+    /// - [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`], [`ErrorKind::Exhausted`],
+    /// - [`ErrorKind::Busy`] if a node is in the way that no session removes,
+    /// - [`ErrorKind::Unavailable`] if the own node was deleted again and again
+    ///   ([`vanished`](crate::base::options::LockOptions::vanished)), or a quota is used up.
     ///
     /// # Cancel safety
     ///
@@ -251,25 +258,5 @@ impl Session {
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn mutex(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
         Ok(Mutex::new(self, name.into_lock_name()?))
-    }
-
-    /// Returns the mutex with a name in the layout [`OneNode`]: a single node, which every waiter
-    /// tries to create. Prefer [`Session::mutex`]: here each release wakes all waiters, and there
-    /// is no order.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let lock = session.exclusive("orders/create")?;
-    /// let guard = lock.acquire().await?;
-    /// assert_eq!(guard.path(), "/zklock/orders/create/lock");
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`], which says what is accepted.
-    pub fn exclusive(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
-        Ok(self.mutex(name)?.with_driver(OneNode))
     }
 }

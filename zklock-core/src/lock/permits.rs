@@ -68,7 +68,7 @@ pub fn find(
     let differs = others.any(|other| other.is_wanted() && !is_same(&other));
     let Some(handle) = handle.into_inner().filter(|_| !differs) else {
         let why = "this process already uses this semaphore with another limit; use one limit for \
-                   all, or keep a limit that changes in a node (`Semaphore::limit_at`)";
+                   all, or keep a limit that changes in a node (`Session::semaphore_with_limit_at`)";
         return Err(LockError::new(ErrorKind::InvalidOption, why));
     };
     Ok(handle)

@@ -10,6 +10,7 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::guard::typed::{RwLockReadGuard, RwLockWriteGuard};
 use crate::layout::driver::LockDriver;
+use crate::layout::to_driver::ToDriver;
 use crate::local::wait::Forever;
 use crate::lock::info::LockInfo;
 use crate::lock::named::NamedLock;
@@ -102,8 +103,8 @@ impl RwLock {
     /// let lock = session.rw_lock("imports")?.with_driver(ReadWriteNodes);
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn with_driver(self, driver: impl LockDriver) -> Self {
-        self.laid_out(Some(Arc::new(driver)))
+    pub fn with_driver(self, driver: impl ToDriver) -> Self {
+        self.laid_out(Some(driver.to_driver()))
     }
 
     pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Self {

@@ -13,7 +13,8 @@ use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
-use crate::layout::driver::{LockDriver, SemaphoreLayout};
+use crate::layout::driver::SemaphoreLayout;
+use crate::layout::to_driver::ToDriver;
 use crate::local::grant::GrantSource;
 use crate::local::limit::LimitSource;
 use crate::local::permit_queue::{Handle, PermitQueue};
@@ -75,38 +76,9 @@ impl Semaphore {
         Self::with_limit(session, name, Asked::Number(limit), &session.driver().semaphore())
     }
 
-    /// Returns a semaphore whose limit is stored in a node, given relative to the session's root,
-    /// in the format of Curator's `SharedCount`: a number of four bytes, big endian. If the node
-    /// does not exist, it is created with the limit `initial`. A new number takes effect while
-    /// callers wait: a higher one lets some of them in, a lower one keeps newcomers out until
-    /// enough holders have left.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`] as for [`Session::semaphore`]; [`ErrorKind::InvalidName`] for
-    /// either name; [`ErrorKind::Unsupported`] in kazoo's layout, whose limit is in the semaphore's
-    /// own node and does not change.
-    ///
-    /// ```
-    /// use zklock::{Semaphore, Session};
-    ///
-    /// let session = Session::embedded();
-    /// let printers = Semaphore::limit_at(&session, "printers", "limits/printers", 3)?;
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn limit_at(
-        session: &Session,
-        name: impl IntoLockName,
-        node: impl IntoLockName,
-        initial: u32,
-    ) -> Result<Self, LockError> {
-        let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.under(session.root()));
-        Self::with_limit(session, name, Asked::Node(node, initial), &session.driver().semaphore())
-    }
-
     /// Sets the layout: that of the semaphores which belong to this layout of locks. If it is not
     /// accepted, every acquire fails with the error: as [`Session::semaphore`] and
-    /// [`limit_at`](Semaphore::limit_at) would in that layout.
+    /// [`Session::semaphore_with_limit_at`] would in that layout.
     ///
     /// ```
     /// # fn main() -> Result<(), zklock::LockError> {
@@ -117,10 +89,11 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_driver(mut self, driver: impl LockDriver) -> Self {
+    pub fn with_driver(mut self, driver: impl ToDriver) -> Self {
         let shared = Arc::make_mut(&mut self.0);
         let (session, name) = (&shared.info.session, shared.info.name.clone());
-        match Self::with_limit(session, name, shared.asked.clone(), &driver.semaphore()) {
+        match Self::with_limit(session, name, shared.asked.clone(), &driver.to_driver().semaphore())
+        {
             Ok(other) => {
                 // With this, the queue in the layout before is let go.
                 let Shared { info: new, queue, .. } = Arc::unwrap_or_clone(other.0);
@@ -172,7 +145,7 @@ impl Semaphore {
         self
     }
 
-    /// Returns the limit. `None` until the node of a limit [in a node](Semaphore::limit_at) was read
+    /// Returns the limit. `None` until the node of a limit [in a node](Session::semaphore_with_limit_at) was read
     /// for the first time; a limit of 0 is one that lets nobody in.
     ///
     /// ```
@@ -444,7 +417,7 @@ impl Semaphore {
 
 impl Session {
     /// Returns the semaphore with a name and a fixed limit, the number of its permits. All processes
-    /// must use the same number; for a limit that changes, use [`Semaphore::limit_at`].
+    /// must use the same number; for a limit that changes, use [`Session::semaphore_with_limit_at`].
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -459,5 +432,34 @@ impl Session {
     /// a limit of 0, and for a limit that differs from the one in use in this process.
     pub fn semaphore(&self, name: impl IntoLockName, limit: u32) -> Result<Semaphore, LockError> {
         Semaphore::new(self, name.into_lock_name()?, limit)
+    }
+
+    /// Returns a semaphore whose limit is stored in a node, given relative to the session's root,
+    /// in the format of Curator's `SharedCount`: a number of four bytes, big endian. If the node
+    /// does not exist, it is created with the limit `initial`. A new number takes effect while
+    /// callers wait: a higher one lets some of them in, a lower one keeps newcomers out until
+    /// enough holders have left.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] as for [`Session::semaphore`]; [`ErrorKind::InvalidName`] for
+    /// either name; [`ErrorKind::Unsupported`] in kazoo's layout, whose limit is in the semaphore's
+    /// own node and does not change.
+    ///
+    /// ```
+    /// use zklock::Session;
+    ///
+    /// let session = Session::embedded();
+    /// let printers = session.semaphore_with_limit_at("printers", "limits/printers", 3)?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn semaphore_with_limit_at(
+        &self,
+        name: impl IntoLockName,
+        node: impl IntoLockName,
+        initial: u32,
+    ) -> Result<Semaphore, LockError> {
+        let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.under(self.root()));
+        Semaphore::with_limit(self, name, Asked::Node(node, initial), &self.driver().semaphore())
     }
 }

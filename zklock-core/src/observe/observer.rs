@@ -175,7 +175,8 @@ pub enum Event {
         held: Duration,
         /// Whether a call around still holds it.
         nested: bool,
-        /// Why the deletion is not confirmed yet. It is tried again in the background.
+        /// Why the server refused to delete the node. It is not tried again: the node goes with its
+        /// ZooKeeper session.
         error: Option<LockError>,
     },
     /// The session is suspect, and so is this lock, which it holds: it is lost if the connection does
@@ -346,6 +347,12 @@ pub trait Observer: Send + Sync + fmt::Debug + 'static {
     /// # let _ = Print;
     /// ```
     fn event(&self, event: &Event);
+}
+
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn event(&self, event: &Event) {
+        (**self).event(event);
+    }
 }
 
 /// How many events an observer may be behind before events are dropped.

@@ -1,6 +1,7 @@
 //! A trait for code that accepts any template: an object-safe part, and the methods that callers
 //! use.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// }
 ///
 /// /// For tests of code whose locks are of no interest.
+/// #[derive(Debug)]
 /// struct NoLock;
 ///
 /// impl LockTemplate for NoLock {
@@ -57,7 +59,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// assert_eq!(production.issue().await?, test.issue().await?);
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
-pub trait LockTemplate: Send + Sync {
+pub trait LockTemplate: fmt::Debug + Send + Sync {
     /// Runs `body` while this process holds the lock `name`, which excludes all other processes.
     /// The body must do nothing before it is polled. Callers use [`LockTemplateExt::execute`],
     /// which calls this.
@@ -77,9 +79,10 @@ pub trait LockTemplate: Send + Sync {
     /// # Errors
     ///
     /// The reason why the lock was not acquired, or was lost. The body did not run, unless the
-    /// error is [lost](crate::base::error::ErrorKind::Lost) or
-    /// [revoked](crate::base::error::ErrorKind::Revoked) and says otherwise. An implementation that
-    /// returns `Ok` has run the body to its end.
+    /// error is [lost](crate::base::error::ErrorKind::Lost),
+    /// [revoked](crate::base::error::ErrorKind::Revoked) or
+    /// [held for too long](crate::base::error::ErrorKind::HeldTooLong), and says otherwise. An
+    /// implementation that returns `Ok` has run the body to its end.
     ///
     /// # Cancel safety
     ///

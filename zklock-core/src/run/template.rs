@@ -2,12 +2,11 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
 use crate::guard::view::{GuardView, current};
-use crate::layout::driver::LockDriver;
+use crate::layout::to_driver::ToDriver;
 use crate::lock::any::AnyLock;
 use crate::lock::multi::MultiLock;
 #[cfg(doc)]
@@ -101,8 +100,8 @@ impl ZkLockTemplate {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_driver(mut self, driver: impl LockDriver) -> Self {
-        self.spec.driver = Some(Arc::new(driver));
+    pub fn with_driver(mut self, driver: impl ToDriver) -> Self {
+        self.spec.driver = Some(driver.to_driver());
         self
     }
 
@@ -278,7 +277,9 @@ impl ZkLockTemplate {
     ///
     /// [Lost](crate::base::error::ErrorKind::Lost) if the lease ran out while the body ran;
     /// [revoked](crate::base::error::ErrorKind::Revoked) if somebody asked for the release of the
-    /// lock and the option `on_revoked` is `Cancel`. These errors say what happened to the body.
+    /// lock and the option `on_revoked` is `Cancel`;
+    /// [held for too long](crate::base::error::ErrorKind::HeldTooLong) if the option `hold_at_most`
+    /// is set. These errors say what happened to the body.
     ///
     /// # Cancel safety
     ///

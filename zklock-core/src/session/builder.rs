@@ -20,6 +20,7 @@ use crate::coordinator::zookeeper::{
 };
 use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, check};
+use crate::layout::to_driver::ToDriver;
 use crate::name::path::ZnodePath;
 use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
@@ -324,8 +325,8 @@ impl SessionBuilder {
     ///
     /// let beside_python = Session::builder("zk1:2181").driver(Kazoo::default());
     /// ```
-    pub fn driver(mut self, driver: impl LockDriver) -> Self {
-        self.driver = Arc::new(driver);
+    pub fn driver(mut self, driver: impl ToDriver) -> Self {
+        self.driver = driver.to_driver();
         self
     }
 
@@ -369,18 +370,17 @@ impl SessionBuilder {
     /// # impl Observer for Tell {
     /// #     fn event(&self, event: &Event) { drop(self.0.send(event.clone())) }
     /// # }
-    /// use std::sync::{Arc, mpsc};
+    /// use std::sync::mpsc;
     /// use zklock::{Embedded, Session};
     ///
-    /// let (tell, events) = mpsc::channel();
-    /// let observer = Arc::new(Tell(tell)); // Sends what it is told.
-    /// let session = Session::embedded_builder(&Embedded::new()).observer(observer).open()?;
+    /// let (tell, events) = mpsc::channel(); // `Tell` sends what it is told.
+    /// let session = Session::embedded_builder(&Embedded::new()).observer(Tell(tell)).open()?;
     /// drop(session.mutex("orders")?.acquire().await?);
     /// assert!(events.iter().any(|event| matches!(event, Event::Acquired { .. })));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observers.push(observer);
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
         self
     }
 
@@ -593,7 +593,9 @@ impl Session {
     }
 
     /// Returns a builder for a session on an embedded coordinator, which several sessions can
-    /// share.
+    /// share. It has no servers, and so no use for [`auth`](SessionBuilder::auth),
+    /// [`acl`](SessionBuilder::acl), `tls`, `sasl` and
+    /// [`connect_timeout`](SessionBuilder::connect_timeout).
     ///
     /// ```
     /// use zklock::{Embedded, Session};
@@ -611,9 +613,11 @@ impl Session {
     /// Returns a builder for a session on a coordinator of one's own, or around another one. Sessions of
     /// one process that share locks have clones of one builder.
     ///
-    /// The connector decides the session timeout, and how long an attempt to connect takes:
-    /// [`session_timeout`](SessionBuilder::session_timeout) and
-    /// [`connect_timeout`](SessionBuilder::connect_timeout) change nothing here. Locks of equal paths on
+    /// The connector decides the session timeout, how long an attempt to connect takes, who may
+    /// connect, and who may touch the nodes:
+    /// [`session_timeout`](SessionBuilder::session_timeout),
+    /// [`connect_timeout`](SessionBuilder::connect_timeout), [`auth`](SessionBuilder::auth),
+    /// [`acl`](SessionBuilder::acl), `tls` and `sasl` change nothing here. Locks of equal paths on
     /// two such builders have no order that other processes know of, so that a
     /// [`MultiLock`](crate::lock::MultiLock) of them can wait for another process's, and that one for it.
     ///

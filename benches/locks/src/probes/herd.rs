@@ -54,7 +54,12 @@ impl Held {
 const SIDES: [Side; 4] = [
     Side { name: "RwLock, writers", wait: |at| ours(at, |s| Ok(AnyLock::Write(s.rw_lock("rw")?))) },
     Side { name: "Mutex", wait: |at| ours(at, |s| Ok(s.mutex("mutex")?.into())) },
-    Side { name: "OneNode", wait: |at| ours(at, |s| Ok(s.exclusive("exclusive")?.into())) },
+    Side {
+        name: "OneNode",
+        wait: |at| {
+            ours(at, |s| Ok(s.mutex("exclusive")?.with_driver(zklock::layout::OneNode).into()))
+        },
+    },
     Side { name: "watch the smallest", wait: smallest },
 ];
 

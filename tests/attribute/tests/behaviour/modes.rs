@@ -10,7 +10,7 @@ use zklock::{
 
 use crate::support::{Locked, acquired, cancel_at, pause, wait};
 
-#[zk_locked("stock", mode = exclusive)]
+#[zk_locked("stock", mode = mutex)]
 async fn exclusive() -> Locked<()> {
     pause().await;
     Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zklock::layout::{Kazoo, OneNode, ReadWriteNodes};
-use zklock::{Embedded, Handoffs, LockEvent, LockOptions, Mutex, Semaphore, Session, StopAt};
+use zklock::{Embedded, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::NodeKind;
 
@@ -179,7 +179,7 @@ async fn a_mark_is_left_and_taken_away() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_made_read_and_compared() {
     whichever_is_forgotten(async |_, session| {
-        let semaphore = Semaphore::limit_at(session, "a", "limits/a", 2).unwrap();
+        let semaphore = session.semaphore_with_limit_at("a", "limits/a", 2).unwrap();
         let one = semaphore.acquire().await.unwrap();
         assert_eq!(semaphore.limit(), Some(2));
         one.release().await.unwrap();

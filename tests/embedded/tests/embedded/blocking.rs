@@ -79,7 +79,7 @@ fn several_locks_are_taken_as_one_in_their_scope_and_released() {
 #[test]
 fn the_exclusive_lock_of_the_documents_is_a_mutex_for_threads() {
     let session = Session::embedded();
-    let lock = session.exclusive("a").unwrap();
+    let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
     let guard = lock.blocking_acquire().unwrap();
     assert_eq!(guard.path(), "/zklock/a/lock");
     assert!(!guard.is_revoked());

@@ -305,7 +305,7 @@ async fn layouts_that_keep_no_marks_are_refused() {
         delayed(&session).with_driver(Numbered::dlock()),
         delayed(&session).with_driver(Removed::after(Curator)),
         delayed(&session).with_driver(MaxLeases::new(2, Curator).unwrap()),
-        session.exclusive("a").unwrap().with_options(options()),
+        session.mutex("a").unwrap().with_driver(zklock::layout::OneNode).with_options(options()),
     ];
     for mutex in refused {
         let error = mutex.acquire().await.unwrap_err();

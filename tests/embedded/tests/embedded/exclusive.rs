@@ -10,15 +10,21 @@ use crate::support::{Inside, client, contenders, on, store};
 async fn there_is_one_node_and_whoever_made_it_holds_the_lock() {
     let (store, session) = store();
     let other = on(&store);
-    let lock = session.exclusive("a").unwrap();
+    let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
     let guard = lock.acquire().await.unwrap();
     assert_eq!(guard.path(), "/zklock/a/lock");
-    let error = other.exclusive("a").unwrap().try_acquire().await.unwrap_err();
+    let error = other
+        .mutex("a")
+        .unwrap()
+        .with_driver(zklock::layout::OneNode)
+        .try_acquire()
+        .await
+        .unwrap_err();
     assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
     assert_eq!(error.holder().unwrap().owner.pid, Some(std::process::id()));
     assert_eq!(contenders(&store, "/zklock/a").await, ["lock"]);
     let waiting = tokio::spawn({
-        let lock = other.exclusive("a").unwrap();
+        let lock = other.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
         async move { lock.acquire().await.unwrap() }
     });
     tokio::task::yield_now().await;
@@ -40,7 +46,7 @@ async fn tasks_of_one_session_and_of_many_never_overlap() {
         let session = if task % 2 == 0 { session.clone() } else { on(&store) };
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
-            let lock = session.exclusive("a").unwrap();
+            let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
             for _ in 0..20 {
                 let guard = lock.acquire().await.unwrap();
                 inside.pass().await;
@@ -59,11 +65,12 @@ async fn tasks_of_one_session_and_of_many_never_overlap() {
 async fn a_node_of_the_next_holder_is_not_deleted_by_the_last() {
     let (store, session) = store();
     let other = on(&store);
-    let lock = session.exclusive("a").unwrap();
+    let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
     let lost = lock.acquire().await.unwrap();
     client(&store).await.delete("/zklock/a/lock").await.unwrap();
     lost.lost().await;
-    let next = other.exclusive("a").unwrap().acquire().await.unwrap();
+    let next =
+        other.mutex("a").unwrap().with_driver(zklock::layout::OneNode).acquire().await.unwrap();
     assert_eq!(lost.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(next.is_valid());
     assert_eq!(contenders(&store, "/zklock/a").await, ["lock"]);
@@ -73,7 +80,13 @@ async fn a_node_of_the_next_holder_is_not_deleted_by_the_last() {
 /// ZooKeeper can check that there is a node of this name, and not whose it is.
 #[tokio::test]
 async fn a_fenced_write_is_refused() {
-    let guard = Session::embedded().exclusive("a").unwrap().acquire().await.unwrap();
+    let guard = Session::embedded()
+        .mutex("a")
+        .unwrap()
+        .with_driver(zklock::layout::OneNode)
+        .acquire()
+        .await
+        .unwrap();
     let error = guard.fenced().create("/x", b"1").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
@@ -81,7 +94,8 @@ async fn a_fenced_write_is_refused() {
 #[tokio::test]
 async fn a_mutex_of_the_same_name_is_another_layout() {
     let session = Session::embedded();
-    let _guard = session.exclusive("a").unwrap().acquire().await.unwrap();
+    let _guard =
+        session.mutex("a").unwrap().with_driver(zklock::layout::OneNode).acquire().await.unwrap();
     let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }

@@ -361,9 +361,9 @@ async fn a_node_that_is_not_ephemeral_has_a_session_timeout_of_its_own_at_an_old
     let second = Duration::from_secs(1);
     let (store, session) = store();
     let other = Session::embedded_builder(&store).open().unwrap();
-    let lock = session.exclusive("a").unwrap();
+    let lock = session.mutex("a").unwrap().with_driver(OneNode);
     for _ in 0..20 {
-        let held = other.exclusive("a").unwrap().acquire().await.unwrap();
+        let held = other.mutex("a").unwrap().with_driver(OneNode).acquire().await.unwrap();
         assert!(lock.try_acquire().await.unwrap_err().is_busy());
         held.release().await.unwrap();
         tokio::time::sleep(second).await;

@@ -389,7 +389,7 @@ async fn exactly_the_node_is_broken_that_was_seen() {
 #[tokio::test(start_paused = true)]
 async fn who_holds_now_is_not_broken_for_who_held_then() {
     let (_store, session) = prompt();
-    let mutex = session.exclusive("a").unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
     let site = mutex.site();
     let guard = mutex.acquire().await.unwrap();
     let seen = site.contenders().await.unwrap().remove(0);

@@ -390,7 +390,7 @@ async fn whoever_came_without_the_inner_lock_is_counted_before_the_grant() {
 async fn a_limit_in_a_node_is_not_of_this_layout() {
     let (store, _) = store();
     let session = other(&store);
-    let error = Semaphore::limit_at(&session, "printers", "limits/printers", 1).unwrap_err();
+    let error = session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(format!("{error:#}").contains("its own node"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, LockOptions, MutexGuard, Semaphore, Session, SessionState};
+use zklock::{Embedded, LockOptions, MutexGuard, Session, SessionState};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -98,7 +98,7 @@ async fn what_streams_and_limits_watch_is_counted_with_what_waiters_watch() {
         streams.push(events);
         let printers = format!("printers/{number}");
         let limit = name("limits", number);
-        let semaphore = Semaphore::limit_at(&session, printers, &limit, 1).unwrap();
+        let semaphore = session.semaphore_with_limit_at(printers, &limit, 1).unwrap();
         semaphore.acquire().await.unwrap().release().await.unwrap();
         semaphores.push(semaphore);
     }
@@ -212,8 +212,16 @@ async fn who_waits_does_not_keep_a_connection_busy() {
     let mut waiting = Vec::new();
     for number in 0..12 {
         let name = format!("many/only{number}");
-        held.push(elsewhere.exclusive(&name).unwrap().acquire().await.unwrap());
-        let exclusive = session.exclusive(&name).unwrap();
+        held.push(
+            elsewhere
+                .mutex(&name)
+                .unwrap()
+                .with_driver(zklock::layout::OneNode)
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        let exclusive = session.mutex(&name).unwrap().with_driver(zklock::layout::OneNode);
         waiting.push(tokio::spawn(async move { exclusive.acquire().await.unwrap() }));
         tokio::task::yield_now().await;
     }

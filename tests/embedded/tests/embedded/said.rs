@@ -107,7 +107,7 @@ async fn whatever_takes_a_name_takes_text_and_names() {
     }
     assert_eq!(session.rw_lock(&name).unwrap().path(), path);
     assert_eq!(session.site(lock_name!("orders/{id}")).unwrap().path(), path);
-    assert_eq!(session.exclusive(&name).unwrap().path(), path);
+    assert_eq!(session.mutex(&name).unwrap().with_driver(zklock::layout::OneNode).path(), path);
     assert_eq!(session.semaphore(&name, 3).unwrap().path(), format!("{path}/leases"));
     let held = zklock::execute(lock_name!("orders/{id}"), async || is_held(&name)).await;
     assert!(held.unwrap());

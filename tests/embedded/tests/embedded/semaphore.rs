@@ -287,8 +287,9 @@ async fn whose_session_ends_while_it_waits_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     let (store, session) = store();
-    let semaphore =
-        |session: &Session| Semaphore::limit_at(session, "printers", "limits/printers", 1).unwrap();
+    let semaphore = |session: &Session| {
+        session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap()
+    };
     let first = semaphore(&session).acquire().await.unwrap();
     let client = client(&store).await;
     let node = "/zklock/limits/printers";
@@ -325,8 +326,9 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     let (store, session) = store();
-    let semaphore =
-        |session: &Session| Semaphore::limit_at(session, "printers", "limits/printers", 1).unwrap();
+    let semaphore = |session: &Session| {
+        session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap()
+    };
     let [before, after] = [semaphore(&session), semaphore(&on(&store))];
     assert_eq!([before.limit(), after.limit()], [None; 2]);
     drop(before.acquire().await.unwrap());
@@ -358,7 +360,7 @@ async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_f
     let store = late();
     store.outage(Some(RequestError::NoNode));
     let session = on(&store);
-    let semaphore = Semaphore::limit_at(&session, "printers", "limits/printers", 1).unwrap();
+    let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap();
     settle().await;
     assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::NoChroot);
     store.outage(None);

@@ -188,7 +188,8 @@ async fn it_goes_for_every_kind_of_lock() {
         assert!(guard.release().await.unwrap_err().is_lost(), "{lock:?}");
         assert!(lock.acquire().await.unwrap().is_valid(), "{lock:?}");
     }
-    let exclusive = session.exclusive("x").unwrap().with_options(careful());
+    let exclusive =
+        session.mutex("x").unwrap().with_driver(zklock::layout::OneNode).with_options(careful());
     let exclusive = exclusive.acquire().await.unwrap();
     // A downgraded guard is as the writer was.
     let reader = rw.write().await.unwrap().downgrade().await.unwrap();

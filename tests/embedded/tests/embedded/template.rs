@@ -128,6 +128,7 @@ async fn a_release_during_an_outage_is_done_later_and_keeps_the_result() {
 }
 
 /// For tests of code whose locks are of no interest.
+#[derive(Debug)]
 struct NoLock;
 
 impl LockTemplate for NoLock {
@@ -184,6 +185,7 @@ async fn a_template_behind_a_dyn_keeps_what_the_template_promises() {
 
 #[tokio::test]
 async fn a_template_that_never_runs_the_body_has_no_result() {
+    #[derive(Debug)]
     struct Liar;
     impl LockTemplate for Liar {
         fn execute_boxed<'a>(

@@ -131,7 +131,7 @@ async fn views_of_locks_of_every_kind_are_told_when_the_lock_is_handed_on() {
         ("writer", AnyLock::Write(rw_lock.clone())),
         ("fair writer", AnyLock::Write(rw_lock.with_options(fair))),
         ("fair", session.mutex("a").unwrap().with_options(fair).into()),
-        ("exclusive", session.exclusive("d").unwrap().into()),
+        ("exclusive", session.mutex("d").unwrap().with_driver(zklock::layout::OneNode).into()),
         ("permits", AnyLock::Permits(semaphore.clone(), 2)),
         ("fair permits", AnyLock::Permits(semaphore.with_options(fair), 2)),
     ];

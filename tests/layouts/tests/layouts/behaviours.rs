@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
-use zklock::{AnyLock, ErrorKind, LockError, Mode, MultiLock, Semaphore, Session};
+use zklock::{AnyLock, ErrorKind, LockError, Mode, MultiLock, Session};
 use zklock_test_support::Control;
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -477,7 +477,7 @@ async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
     let one = bed.session().await;
     let two = bed.adopt(bed.builder().session_timeout(TIMEOUT).connect().await.unwrap());
     let semaphore =
-        |session: &zklock::Session| Semaphore::limit_at(session, "a", "limit", 1).unwrap();
+        |session: &zklock::Session| session.semaphore_with_limit_at("a", "limit", 1).unwrap();
     let held = semaphore(&one).acquire().await.unwrap();
     let waiting = tokio::spawn({
         let semaphore = semaphore(&two);

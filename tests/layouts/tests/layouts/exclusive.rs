@@ -13,9 +13,10 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
     let builder = bed.builder().session_timeout(Duration::from_secs(20));
     let session = bed.adopt(builder.connect().await.unwrap());
     let other = bed.session().await;
-    let guard = session.exclusive("a").unwrap().acquire().await.unwrap();
+    let guard =
+        session.mutex("a").unwrap().with_driver(zklock::layout::OneNode).acquire().await.unwrap();
     let waiting = tokio::spawn({
-        let lock = other.exclusive("a").unwrap();
+        let lock = other.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
         async move { lock.acquire().await.unwrap() }
     });
     until("both watch", || (bed.watched().len() == 1).then_some(())).await;
@@ -44,7 +45,8 @@ async fn sessions_enter_one_at_a_time() {
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for session in bed.sessions(5).await {
-        let (lock, inside) = (session.exclusive("a").unwrap(), inside.clone());
+        let (lock, inside) =
+            (session.mutex("a").unwrap().with_driver(zklock::layout::OneNode), inside.clone());
         tasks.spawn(async move {
             for _ in 0..10 {
                 let guard = soon("the lock", lock.acquire()).await.unwrap();

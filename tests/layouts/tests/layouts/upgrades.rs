@@ -20,7 +20,7 @@ fn lock(session: &Session, name: &str, layout: &str) -> AnyLock {
         "lock" => mutex.with_driver(Numbered::lock()).into(),
         "ReadWriteNodes" => AnyLock::Write(rw_lock.with_driver(ReadWriteNodes)),
         "HostNodes" => AnyLock::Write(rw_lock.with_driver(HostNodes::here())),
-        _ => session.exclusive(name).unwrap().into(),
+        _ => session.mutex(name).unwrap().with_driver(zklock::layout::OneNode).into(),
     }
 }
 

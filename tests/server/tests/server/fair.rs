@@ -23,7 +23,9 @@ async fn fair_acquires_of_one_process_are_granted_in_the_order_of_the_calls() {
 /// There all try to make the same node, and no server keeps an order.
 #[tokio::test]
 async fn fair_acquires_of_an_exclusive_lock_are_granted_in_the_order_of_the_calls() {
-    let exclusive = |session: &Session| session.exclusive("a").unwrap().with_options(fair()).into();
+    let exclusive = |session: &Session| {
+        session.mutex("a").unwrap().with_driver(zklock::layout::OneNode).with_options(fair()).into()
+    };
     in_order("fair-exclusive", exclusive, 2).await;
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use zklock::{AnyGuard, ErrorKind, LockOptions};
+use zklock::{ErrorKind, LockOptions};
 use zklock_test_support::{Action, Control, CreateMode, Matcher, is_long};
 
 use crate::bed::{Bed, acquiring, soon};
@@ -69,7 +69,7 @@ fn parts(held: &Held) -> Vec<zklock::Fenced<'_>> {
         Held::Read(guard) => vec![guard.fenced()],
         Held::Write(guard) => vec![guard.fenced()],
         Held::Permit(guard) => vec![guard.fenced()],
-        Held::Multi(guard) => guard.members().iter().rev().map(AnyGuard::fenced).collect(),
+        Held::Multi(guard) => guard.members().iter().rev().map(|member| member.fenced()).collect(),
     }
 }
 

@@ -103,11 +103,8 @@ impl Kind {
 
     fn mutex(self, session: &Session, options: LockOptions) -> Mutex {
         let options = if self == Kind::Fair { options.fair(true) } else { options };
-        let mutex = match self {
-            Kind::Exclusive => session.exclusive(self.name()),
-            _ => session.mutex(self.name()),
-        };
-        mutex.unwrap().with_options(options)
+        let mutex = session.mutex(self.name()).unwrap().with_options(options);
+        if self == Kind::Exclusive { mutex.with_driver(zklock::layout::OneNode) } else { mutex }
     }
 
     fn rw_lock(self, session: &Session, options: LockOptions) -> RwLock {

@@ -31,7 +31,7 @@ async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is
     // Callers with other options do not hand it on to each other.
     let [patient, careful] = [StopAt::Lost, StopAt::Suspect].map(|stop_at| {
         let options = LockOptions::default().stop_at(stop_at);
-        session.exclusive("one").unwrap().with_options(options)
+        session.mutex("one").unwrap().with_driver(zklock::layout::OneNode).with_options(options)
     });
     let owner = |path: &str| {
         let owns = |held: &String| held == path;

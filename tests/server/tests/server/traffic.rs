@@ -19,7 +19,7 @@ fn of_every_kind(session: &Session) -> Vec<AnyLock> {
         AnyLock::Read(session.rw_lock("read").unwrap()),
         AnyLock::Write(session.rw_lock("write").unwrap()),
         AnyLock::Permits(session.semaphore("semaphore", 2).unwrap(), 1),
-        session.exclusive("exclusive").unwrap().into(),
+        session.mutex("exclusive").unwrap().with_driver(zklock::layout::OneNode).into(),
     ]
 }
 

@@ -432,7 +432,10 @@ impl Task {
     async fn ask_the_session(&self, call: &Call<'_>) -> Result<(), LockError> {
         let session = &call.session;
         let mut states = session.states();
-        let lock = session.exclusive(format!("doors/{}", call.name))?.with_options(call.options);
+        let lock = session
+            .mutex(format!("doors/{}", call.name))?
+            .with_driver(zklock::layout::OneNode)
+            .with_options(call.options);
         let guard = lock.acquire_tries().await?;
         let first = or(async { states.next().await }, async {
             self.sleep(1_000).await;

@@ -7,7 +7,7 @@ use zklock_core::base::options::LockOptions;
 use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
-use zklock_core::lock::{AnyLock, Mutex, Semaphore};
+use zklock_core::lock::{AnyLock, Mutex};
 use zklock_core::session::Session;
 
 use crate::executor::{World, current_task};
@@ -374,7 +374,7 @@ impl LockPlan {
             }
             Family::Permits(limit) => {
                 let lock = if self.limited_at {
-                    Semaphore::limit_at(session, self.name, self.limit_node(), limit)?
+                    session.semaphore_with_limit_at(self.name, self.limit_node(), limit)?
                 } else if self.confused && world.choose(3) == 0 {
                     session.semaphore(self.name, limit + 1)?
                 } else {

@@ -1,10 +1,10 @@
 //! What an attribute says, and the lock that follows from it.
 
-use super::driver::ToDriver;
 use super::name::{Name, NameBuilder, Text, Value};
 use super::options::ToOptions;
 use super::session::ToSession;
 use crate::base::error::LockError;
+use crate::layout::to_driver::ToDriver;
 use crate::lock::multi::MultiLock;
 use crate::lock::spec::{Kind, LockSpec};
 use crate::run::entry::Entry;

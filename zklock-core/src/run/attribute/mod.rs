@@ -2,7 +2,6 @@
 
 mod answer;
 mod call;
-mod driver;
 mod label;
 mod name;
 mod options;
@@ -15,7 +14,6 @@ pub use ::std;
 
 pub use answer::{FromLockError, MapError, Skip, SkipBusy, busy_or, map_err};
 pub use call::{Call, condition};
-pub use driver::ToDriver;
 pub use label::Label;
 pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
 pub use options::ToOptions;
@@ -33,3 +31,5 @@ pub use crate::base::options::LockOptions;
 pub use crate::base::pattern::StaticPattern;
 #[doc(hidden)]
 pub use crate::base::policy::StopAt;
+#[doc(hidden)]
+pub use crate::layout::to_driver::ToDriver;
