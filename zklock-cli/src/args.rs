@@ -73,6 +73,9 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Lists the locks that are in use
+    ///
+    /// Exit codes: 0, or 1 if there may be more, because not everything may be read or has a name below the root;
+    /// then stderr names what is left out. 69 if ZooKeeper does not answer, 125 for any other failure of zklock.
     Ls {
         /// Only this lock and those below it
         prefix: Option<String>,
@@ -189,7 +192,7 @@ pub(crate) struct Break {
     /// The name of the lock
     pub(crate) name: String,
     /// The name of the node, as `zklock why` shows it
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub(crate) node: String,
     /// The czxid of the node, which tells it from a later one of the same name
     #[arg(long, value_parser = czxid)]

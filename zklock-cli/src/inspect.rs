@@ -8,7 +8,6 @@ use zklock::Participant;
 use crate::exit::Failure;
 use crate::ls::who;
 use crate::server::connect;
-use crate::text::printable;
 
 /// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
@@ -70,12 +69,17 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 /// A contender in one line.
 pub(crate) fn line(one: &Participant) -> String {
     let does = if one.holder { "holds" } else { "waits" };
-    let since = one.owner.granted.as_ref().or(one.owner.since.as_ref());
-    let since = since.map(|since| format!(", since {}", printable(since))).unwrap_or_default();
+    let since = time(one.owner.granted.as_deref()).or(time(one.owner.since.as_deref()));
+    let since = since.map(|since| format!(", since {since}")).unwrap_or_default();
     let revoked = if one.owner.revoked { ", asked to release it" } else { "" };
     let why = one.why.as_ref().map(|why| format!("\n       {why}")).unwrap_or_default();
     let (mode, owner) = (one.mode.to_string(), who(one));
     format!("{does} {mode:9} {owner}{since}{revoked}  [{}]{why}", one.node)
+}
+
+/// What a node says of a time, if it is one: whoever may create nodes chooses what is in them.
+fn time(said: Option<&str>) -> Option<&str> {
+    said.filter(|said| humantime::parse_rfc3339(said).is_ok())
 }
 
 /// A contender as JSON.
@@ -90,9 +94,33 @@ pub(crate) fn value(one: &Participant) -> Value {
         "process": one.owner.pid,
         "application": one.owner.app,
         "label": one.owner.label,
-        "since": one.owner.since,
-        "granted": one.owner.granted,
+        "since": time(one.owner.since.as_deref()),
+        "granted": time(one.owner.granted.as_deref()),
         "asked_to_release": one.owner.revoked,
         "why": one.why,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklock::Session;
+
+    #[tokio::test]
+    async fn what_is_no_time_is_not_told_as_one() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        for (written, told) in [
+            ("yesterday", Value::Null),
+            ("2026-11-22T20:20:01.154Z\n", Value::Null),
+            ("2026-11-22T20:20:01.154Z", "2026-11-22T20:20:01.154Z".into()),
+        ] {
+            one.owner.since = Some(written.to_owned());
+            one.owner.granted = Some(written.to_owned());
+            let value = value(&one);
+            assert_eq!((&value["since"], &value["granted"]), (&told, &told));
+            assert_eq!(line(&one).contains(", since "), told.is_string());
+        }
+    }
 }

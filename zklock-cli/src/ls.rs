@@ -1,13 +1,19 @@
 //! The locks that are in use.
 
+mod left_out;
+
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use zklock::{ErrorKind, LockError, Mode, Participant, Session};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, PROBLEM};
 use crate::inspect::{say, value};
+pub(crate) use crate::ls::left_out::LeftOut;
+use crate::ls::left_out::other_root;
 use crate::server::connect;
-use crate::text::printable;
+use crate::text::{printable, tell};
 use crate::when::{since, span};
 
 /// A lock in use.
@@ -21,37 +27,74 @@ pub(crate) struct Lock {
     pub(crate) waiters: Vec<Participant>,
 }
 
+/// The locks in use, as far as they can be listed.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Sorted by name.
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) left_out: LeftOut,
+}
+
 /// So many locks are read at the same time: each takes a few round trips.
 const AT_ONCE: usize = 32;
 
-/// Reads the locks in use, sorted by name.
-pub(crate) async fn locks(session: &Session, prefix: Option<&str>) -> Result<Vec<Lock>, LockError> {
-    let mut names = session.lock_names(prefix).await?.into_iter();
-    let (mut locks, mut reading) = (Vec::new(), JoinSet::new());
-    loop {
-        for name in names.by_ref().take(AT_ONCE - reading.len()) {
-            reading.spawn(lock(session.clone(), name));
+/// Reads the locks in use.
+pub(crate) async fn find(session: &Session, prefix: Option<&str>) -> Result<Found, LockError> {
+    let (names, unread) = session.lock_names_and_unread(prefix).await?;
+    let mut found = Found::default();
+    found.left_out.add(LeftOut { unread, elsewhere: Vec::new() });
+    found.read(session, names).await?;
+    Ok(found)
+}
+
+impl Found {
+    /// Reads these locks, again if they are known.
+    pub(crate) async fn read(
+        &mut self,
+        session: &Session,
+        names: Vec<String>,
+    ) -> Result<(), LockError> {
+        self.locks.retain(|lock| names.binary_search(&lock.name).is_err());
+        let (mut names, mut reading) = (names.into_iter(), JoinSet::new());
+        loop {
+            for name in names.by_ref().take(AT_ONCE - reading.len()) {
+                reading.spawn(read(session.clone(), name));
+            }
+            match reading.join_next().await {
+                Some(Ok(read)) => {
+                    let read = read?;
+                    self.locks.extend(read.locks);
+                    self.left_out.add(read.left_out);
+                }
+                // A task that panicked has told so itself.
+                Some(Err(_)) => {}
+                None => break,
+            }
         }
-        match reading.join_next().await {
-            Some(Ok(read)) => locks.extend(read?),
-            // A task that panicked has told so itself.
-            Some(Err(_)) => {}
-            None => break,
-        }
+        self.locks.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(())
     }
-    locks.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    Ok(locks)
+}
+
+/// Reads a lock, or says why it is left out.
+async fn read(session: Session, name: String) -> Result<Found, LockError> {
+    let (mut found, path) = (Found::default(), session.root().join(&name).to_string());
+    match lock(&session, name).await {
+        Ok(lock) => found.locks.extend(lock),
+        Err(error) if error.kind() == ErrorKind::Unauthorized => found.left_out.unread.push(path),
+        // The directory of something else may have a name that no lock can have.
+        Err(error) if error.kind() == ErrorKind::InvalidName => {
+            found.left_out.elsewhere.extend(other_root(&path).map(str::to_owned));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(found)
 }
 
 /// Reads a lock, unless nobody uses it.
-async fn lock(session: Session, name: String) -> Result<Option<Lock>, LockError> {
-    let sites = match session.sites(&*name).await {
-        Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
-        // The directory of something else may have a name that no lock can have.
-        Err(_) => return Ok(None),
-        Ok(sites) => sites,
-    };
+async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError> {
     let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+    let sites = session.sites(&*name).await?;
     for site in &sites {
         for one in site.contenders().await? {
             let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
@@ -61,9 +104,17 @@ async fn lock(session: Session, name: String) -> Result<Option<Lock>, LockError>
     }
     let twins = twins(&waiters);
     waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.session));
+    let mut known = BTreeSet::new();
+    waiters.retain(|one| is_first_of_its_permits(one, &mut known));
     let path = sites.first().map(|site| site.path().to_owned());
     let path = path.filter(|_| !holders.is_empty() || !waiters.is_empty());
     Ok(path.map(|path| Lock { name, path, layout: layouts.join(" and "), holders, waiters }))
+}
+
+/// Whether this is no further node of who waits for several permits: one caller of a session waits for permits
+/// at a time, and is one waiter. `known` has the sessions before it.
+pub(crate) fn is_first_of_its_permits(one: &Participant, known: &mut BTreeSet<i64>) -> bool {
+    one.mode != Mode::Permit || one.holder || known.insert(one.session)
 }
 
 /// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner
@@ -73,16 +124,19 @@ pub(crate) fn twins(queue: &[Participant]) -> Vec<i64> {
     waiting.map(|one| one.session).collect()
 }
 
-/// Prints the locks in use.
+/// Prints the locks in use. The exit code says whether all of them could be listed.
 pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let locks = locks(&session, prefix).await?;
+    let Found { locks, left_out } = find(&session, prefix).await?;
     session.close().await;
     if as_json {
         let locks: Vec<_> = locks.iter().map(Lock::value).collect();
-        say(&json!({ "locks": locks }).to_string())?;
+        let mut document = json!({ "locks": locks });
+        left_out.add_to(&mut document);
+        say(&document.to_string())?;
     } else if locks.is_empty() {
-        say(&none(&session, prefix)?)?;
+        let but = if left_out.is_empty() { "" } else { ", apart from what is left out" };
+        say(&format!("{}{but}", none(&session, prefix)?))?;
     } else {
         let rows: Vec<_> = locks.iter().map(Lock::row).collect();
         let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -92,7 +146,8 @@ pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failur
             say(&format!("{lock:name$}  {of:layout$}  {waiting:>7}  {holder}"))?;
         }
     }
-    Ok(0)
+    left_out.lines().into_iter().for_each(tell);
+    Ok(if left_out.is_empty() { 0 } else { PROBLEM })
 }
 
 /// What is said where it finds nothing: where it looked, for the root may be another one than that of the
@@ -139,8 +194,12 @@ pub(crate) fn granted(one: &Participant) -> Option<std::time::SystemTime> {
     humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
 }
 
-/// The number that ZooKeeper gave to a node: the nodes of a directory are counted as they are created.
+/// The number that ZooKeeper gave to a node: the nodes of a directory are counted as they are created. A permit
+/// of kazoo's is called by an identifier, which may end like a number.
 pub(crate) fn number(node: &str) -> Option<i64> {
+    if node.len() == 32 && node.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
     let digits = node.get(node.len().checked_sub(10)?..)?;
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
@@ -155,6 +214,7 @@ pub(crate) fn who(one: &Participant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zklock::Embedded;
 
     #[tokio::test]
     async fn it_says_where_it_found_nothing() {
@@ -162,5 +222,35 @@ mod tests {
         assert_eq!(none(&session, None).unwrap(), "no lock is in use below /zklock");
         let one = none(&session, Some("orders")).unwrap();
         assert_eq!(one, "no lock is in use at /zklock/orders or below");
+    }
+
+    /// Curator's layout does not say how many permits there are: those count that nobody waits for.
+    #[tokio::test]
+    async fn who_waits_for_several_permits_holds_none_and_is_one_waiter() {
+        let store = Embedded::new();
+        let open = || Session::embedded_builder(&store).open().unwrap();
+        let (session, other) = (open(), open());
+        let held = session.semaphore("a", 5).unwrap().acquire_many(3).await.unwrap();
+        // The one who waits has a permit, too, which it has had before.
+        let own = other.semaphore("a", 5).unwrap().acquire().await.unwrap();
+        let wanted = other.semaphore("a", 5).unwrap();
+        let waiting = tokio::spawn(async move { wanted.acquire_many(3).await });
+        let leases = async || {
+            let site = &session.sites("a").await.unwrap()[0];
+            site.contenders().await.unwrap()
+        };
+        while leases().await.len() < 7 {
+            tokio::task::yield_now().await;
+        }
+        let locks = find(&session, None).await.unwrap().locks;
+        assert_eq!((locks[0].holders.len(), locks[0].waiters.len()), (4, 1), "{locks:?}");
+        drop((held, own));
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+
+    #[test]
+    fn an_identifier_has_no_number() {
+        assert_eq!(number("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000012"), Some(12));
+        assert_eq!(number("be2ee212c5074b18a733811234567890"), None);
     }
 }

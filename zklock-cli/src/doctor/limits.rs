@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use zklock::Session;
+use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
 use crate::exit::Failure;
@@ -82,7 +82,11 @@ pub(super) async fn buffer(session: &Session, servers: &[String]) -> Result<Chec
     for name in session.lock_names(None).await? {
         let Ok(sites) = session.sites(&*name).await else { continue };
         for site in &sites {
-            let survey = site.survey().await?;
+            let survey = match site.survey().await {
+                // What may not be read is not the longest that is known.
+                Err(error) if error.kind() == ErrorKind::Unauthorized => continue,
+                survey => survey?,
+            };
             let names = survey.queue.iter().map(|one| &one.node).chain(&survey.strangers);
             // Each name has its length in front.
             let size = names.map(|name| name.len() + 4).sum();

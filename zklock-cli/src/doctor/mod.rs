@@ -10,6 +10,7 @@ mod words;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zklock::ErrorKind;
 
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
@@ -131,11 +132,13 @@ pub(crate) async fn doctor(
 
 async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<Check>, Failure> {
     let servers = crate::server::servers()?;
-    let mut checks = vec![servers::quorum(&servers, within).await];
-    if checks[0].state == State::Wrong {
+    let quorum = servers::quorum(&servers, within).await;
+    let mut checks = vec![quorum.check];
+    if quorum.serving.is_empty() {
         return Ok(checks);
     }
-    let servers = servers::distinct(servers, within).await;
+    // What can be said of the others does not wait for those that are down.
+    let servers = servers::distinct(quorum.serving, within).await;
     // Before the servers are asked for many connections at once, after which they may have no room.
     checks.push(words::words(&servers, within).await);
     checks.push(limits::connections(&servers).await);
@@ -144,7 +147,10 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     // A wrong setting is noticed here, before the servers are asked: what they refuse is another thing.
     let session = open()?;
     if let Err(error) = session.root_acl().await {
-        checks.push(session::refused(&error));
+        // Too few servers are the reason why none opens a session.
+        if quorum.is_there || error.kind() != ErrorKind::Unavailable {
+            checks.push(session::refused(&error));
+        }
         session.close().await;
         return Ok(checks);
     }

@@ -21,8 +21,16 @@ enum Server {
     Fails(String),
 }
 
+/// Which servers serve, of those that are asked.
+pub(super) struct Quorum {
+    pub(super) check: Check,
+    pub(super) serving: Vec<String>,
+    /// Whether they are more than half of them, and one says that it serves.
+    pub(super) is_there: bool,
+}
+
 /// More than half of the servers must serve. A server says only for itself that it does not.
-pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
+pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
     let asked = servers.iter().map(|server| {
         let server = server.clone();
         tokio::spawn(async move {
@@ -32,23 +40,37 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
             }
         })
     });
-    let (mut serve, mut failed) = (0, Vec::new());
+    let (mut serving, mut down, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_told = false;
     for (server, asked) in servers.iter().zip(asked.collect::<Vec<_>>()) {
-        match asked.await {
-            Ok(Server::Serves | Server::Answers) => serve += 1,
-            Ok(Server::Fails(why)) => failed.push(format!("{server}: {why}")),
-            Err(error) => failed.push(format!("{server}: {error}")),
-        }
+        let why = match asked.await {
+            Ok(answer @ (Server::Serves | Server::Answers)) => {
+                is_told |= matches!(answer, Server::Serves);
+                serving.push(server.clone());
+                continue;
+            }
+            Ok(Server::Fails(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        down.push(&**server);
+        failed.push(format!("{server}: {why}"));
     }
-    let (all, why) = (servers.len(), failed.join("; "));
+    let (all, serve, why) = (servers.len(), serving.len(), failed.join("; "));
+    let is_there = is_told && serve * 2 > all;
     let helps = "start the servers that are down, until more than half of them run";
-    match (serve, failed.len()) {
-        (_, 0) => Check::well("quorum", format!("{serve} of {all} servers serve")),
-        (0, _) => {
-            Check::wrong("quorum", format!("no server serves: there is no quorum ({why})"), helps)
+    let wrong = |says: String, helps: &str| Check::wrong("quorum", says, helps);
+    let check = match serve {
+        serve if serve == all => Check::well("quorum", format!("{serve} of {all} servers serve")),
+        0 => wrong(format!("no server serves: there is no quorum ({why})"), helps),
+        _ if is_there => {
+            let says = format!(
+                "{serve} of {all} servers serve, so there is a quorum, but not all ({why})"
+            );
+            wrong(says, &format!("start {}", down.join(" and ")))
         }
-        _ => Check::wrong("quorum", format!("only {serve} of {all} servers serve ({why})"), helps),
-    }
+        _ => wrong(format!("only {serve} of {all} servers serve ({why})"), helps),
+    };
+    Quorum { check, serving, is_there }
 }
 
 /// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble
@@ -98,10 +120,13 @@ async fn open(server: &str, within: Duration) -> Server {
 async fn ask(host: &str, within: Duration) -> Server {
     match timeout(within, word(host, "srvr")).await {
         Err(_) => Server::Fails("it does not answer".to_owned()),
-        Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
-        Ok(Ok(said)) if said.contains("not currently serving") => {
+        // One that was cut off from the others may still let clients read.
+        Ok(Ok(said))
+            if said.contains("not currently serving") || said.contains("\nMode: read-only") =>
+        {
             Server::Fails("it runs, but has no quorum".to_owned())
         }
+        Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
         Ok(Err(why)) if !is_refusal(&why) => Server::Fails(why),
         Ok(_) => Server::Answers,
     }

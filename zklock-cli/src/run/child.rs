@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Pid, close, getppid};
-use rustix::io::Errno as WaitError;
-use rustix::process::{WaitOptions, wait};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::guardian::{self, Guardian};
+use super::interrupt::{self, Interrupt};
 use super::lease::Lease;
+use super::reaper::{Change, Status, reap};
+use super::teller::Teller;
 use super::terminal::Terminal;
 use crate::exit::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, OWN};
 use crate::server::to_spawn;
@@ -34,21 +35,23 @@ const BECOME: &str = "--zklock-become";
 /// How often the group is looked at while it ends.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How the command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// By itself, with this code.
-    Exited(u8),
-    /// By the signal of this number; those from 34 on have no name.
-    Killed(i32),
-}
+/// How often a command that is stopped until it has the terminal is looked after: nobody tells when the
+/// shell gives that to this process's group.
+const LOOK_AT_TERMINAL: Duration = Duration::from_millis(100);
+
+/// What may end a group.
+const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
 /// The running command.
 #[derive(Debug)]
 pub(crate) struct Child {
     group: Pid,
-    ended: mpsc::UnboundedReceiver<Status>,
+    changes: mpsc::UnboundedReceiver<Change>,
     status: Option<Status>,
+    /// Whether it is stopped until it has the terminal.
+    waits: bool,
+    /// What the group was sent.
+    sent: SigSet,
     guardian: Guardian,
     /// Taken back from the command when it ends.
     terminal: Arc<Terminal>,
@@ -88,11 +91,11 @@ impl Child {
         let mut guardian = Guardian::start(group, lease)?;
         let terminal = Arc::new(Terminal::open());
         terminal.begin(group);
-        let (end, ended) = mpsc::unbounded_channel();
-        let seen = terminal.clone();
+        let (seen, changes) = mpsc::unbounded_channel();
+        let gives = terminal.clone();
         thread::Builder::new()
             .name("zklock-reaper".to_owned())
-            .spawn(move || reap(group, &seen, &end))
+            .spawn(move || reap(group, &gives, &seen))
             .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
         // Not if this process was stopped meanwhile for too long.
         if guardian.is_late() {
@@ -100,7 +103,8 @@ impl Child {
         }
         // It may have been killed already.
         _ = key.write_all(b"\n");
-        Ok(Child { group, ended, status: None, guardian, terminal })
+        let (status, waits, sent) = (None, false, SigSet::empty());
+        Ok(Child { group, changes, status, waits, sent, guardian, terminal })
     }
 
     /// Waits until the command has ended; what it started may go on.
@@ -108,20 +112,44 @@ impl Child {
         if let Some(status) = self.status {
             return status;
         }
-        let status = self.ended.recv().await.unwrap_or(Status::Exited(OWN));
+        let status = loop {
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Some(Change::Ended(status)) => break status,
+                    Some(Change::Waits(waits)) => self.waits = waits,
+                    None => break Status::Exited(OWN),
+                },
+                () = sleep(LOOK_AT_TERMINAL), if self.waits => {
+                    if self.terminal.give_to(self.group) {
+                        self.waits = false;
+                        _ = killpg(self.group, Signal::SIGCONT);
+                    }
+                }
+            }
+        };
         self.status = Some(status);
         status
     }
 
     /// Sends a signal to the command and what it started in its group.
-    pub(crate) fn signal_group(&self, signal: Signal) {
+    pub(crate) fn signal_group(&mut self, signal: Signal) {
+        self.sent.add(signal);
         // It may have ended by itself.
         _ = killpg(self.group, signal);
+        // What is stopped does not hear it otherwise.
+        if ENDS.contains(&signal) {
+            _ = killpg(self.group, Signal::SIGCONT);
+        }
+    }
+
+    /// The signal of a key that was its end, and is not only for the command.
+    pub(super) fn interrupt(&self, status: Status) -> Option<Interrupt> {
+        Interrupt::of_command(status, self.sent, self.terminal.is_given())
     }
 
     /// The lease may have been renewed: the command may go on for longer.
-    pub(crate) fn go_on(&mut self, lease: &Lease<'_>) -> Result<(), Failure> {
-        self.guardian.guard(self.group, lease.deadline())
+    pub(crate) fn go_on(&mut self, lease: &Lease<'_>, teller: &Teller) -> Result<(), Failure> {
+        self.guardian.guard(self.group, lease.deadline(), teller)
     }
 
     /// Whether this process was stopped for so long that the guardian has killed the group.
@@ -129,18 +157,23 @@ impl Child {
         self.guardian.is_late()
     }
 
-    /// Ends what is left of the group: asks, and kills it after the patience or when the lease is
-    /// over. Returns when nothing is left.
+    /// Asks what is left of the group to end.
+    pub(crate) fn ask_to_end(&mut self) {
+        if !self.is_gone() {
+            self.signal_group(Signal::SIGTERM);
+        }
+    }
+
+    /// Waits for the end of a group that was asked to end, and kills it after the patience or when the lease
+    /// is over. Returns when nothing is left.
     pub(crate) async fn end_group(
         &mut self,
         lease: &Lease<'_>,
         patience: Duration,
         signals: &mut Signals,
+        teller: &Teller,
     ) {
         if !self.is_gone() {
-            self.signal_group(Signal::SIGTERM);
-            // One that is stopped does not hear it otherwise.
-            self.signal_group(Signal::SIGCONT);
             let (over, renewed) = (lease.over(), lease.renewed());
             tokio::pin!(over, renewed);
             let patient = timeout(patience, async {
@@ -149,7 +182,7 @@ impl Child {
                         () = &mut over => return,
                         () = &mut renewed => {
                             // Without a guardian, nobody waits any longer.
-                            if self.go_on(lease).is_err() {
+                            if self.go_on(lease, teller).is_err() {
                                 return;
                             }
                             renewed.set(lease.renewed());
@@ -165,7 +198,7 @@ impl Child {
         while !self.is_gone() {
             if killpg(self.group, Signal::SIGKILL) == Err(Errno::EPERM) && !said {
                 said = true;
-                tell("the command cannot be killed: it belongs to another user");
+                teller.tell("the command cannot be killed: it belongs to another user");
             }
             sleep(LOOK).await;
         }
@@ -182,44 +215,15 @@ fn file_name(program: &OsString) -> Option<OsString> {
     Some(Path::new(program).file_name()?.to_owned())
 }
 
-/// Waits for all children, and for what they left behind, as the first process of a container must.
-fn reap(command: Pid, terminal: &Terminal, end: &mpsc::UnboundedSender<Status>) {
-    loop {
-        let (pid, status) = match wait(WaitOptions::UNTRACED) {
-            Ok(Some(ended)) => ended,
-            Err(WaitError::CHILD) => return,
-            Ok(None) | Err(_) => continue,
-        };
-        if pid.as_raw_pid() != command.as_raw() {
-            continue;
-        }
-        let status = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Status::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
-            (_, Some(signal)) => Status::Killed(signal),
-            _ => {
-                const ASKS: [i32; 2] = [Signal::SIGTTIN as i32, Signal::SIGTTOU as i32];
-                let goes_on = match status.stopping_signal() {
-                    Some(signal) if ASKS.contains(&signal) => terminal.give_to(command),
-                    // In a terminal, a command that holds a lock is not suspended: others wait for it.
-                    _ => terminal.is_given(),
-                };
-                if goes_on {
-                    _ = killpg(command, Signal::SIGCONT);
-                }
-                continue;
-            }
-        };
-        // Where nobody listens, this process is about to end.
-        _ = end.send(status);
-    }
-}
-
 /// Does the work of the processes that the command starts of itself. `None` if this is none of
 /// them; otherwise the exit code.
 pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8> {
     let first = arguments.nth(1)?;
     if first == guardian::GUARD {
         return Some(guardian::guard());
+    }
+    if first == interrupt::END_BY {
+        return interrupt::end_by(arguments);
     }
     if first != BECOME {
         return None;

@@ -20,9 +20,9 @@ use nix::unistd::{Pid, read};
 use rustix::io::ioctl_fionread;
 
 use super::lease::{Lease, Moment};
+use super::teller::Teller;
 use crate::exit::Failure;
 use crate::server::to_spawn;
-use crate::text::tell;
 
 /// The first argument of the guardian.
 pub(super) const GUARD: &str = "--guard-a-group";
@@ -107,19 +107,24 @@ impl Guardian {
 
     /// From now on, the end of this process is the end of the group, and so is the deadline unless
     /// it is told a later one before.
-    pub(super) fn guard(&mut self, group: Pid, deadline: Option<Moment>) -> Result<(), Failure> {
+    pub(super) fn guard(
+        &mut self,
+        group: Pid,
+        deadline: Option<Moment>,
+        teller: &Teller,
+    ) -> Result<(), Failure> {
         if self.is_late() {
             return Ok(());
         }
         self.told = deadline;
         let Err(error) = self.hand_over(&order(group, deadline)) else { return Ok(()) };
         // Somebody has ended it (and then this process has waited for it), or it is stopped.
-        tell(format_args!("the guardian does not listen: {error}; starting another one"));
         if error.kind() != ErrorKind::BrokenPipe {
             // Before it could take the end of what it hears for the end of this process.
             _ = kill(self.pid, Signal::SIGKILL);
         }
         *self = Self::start_with(group, deadline)?;
+        teller.tell(format_args!("the guardian did not listen: {error}; started another one"));
         Ok(())
     }
 

@@ -2,7 +2,10 @@
 
 mod child;
 mod guardian;
+mod interrupt;
 mod lease;
+mod reaper;
+mod teller;
 mod terminal;
 
 use std::future::pending;
@@ -12,14 +15,16 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep_until, timeout};
 use zklock::{AnyGuard, AnyLock, LockOptions, Session};
 
+use self::child::Child;
 pub(crate) use self::child::helper;
-use self::child::{Child, Status};
+use self::interrupt::Interrupt;
 use self::lease::Lease;
+use self::reaper::{Status, keep_ends};
+use self::teller::Teller;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
 use crate::server::open;
 use crate::signals::{Signals, exit_code};
-use crate::text::tell;
 
 /// The signals that are handed on to the command.
 const HANDED_ON: [Signal; 6] = [
@@ -40,36 +45,56 @@ const TO_END: Duration = Duration::from_secs(10);
 /// How long the release and the end of the session may take.
 const TO_LEAVE: Duration = Duration::from_secs(5);
 
+/// How it ends when the lock is released.
+#[derive(Debug)]
+struct Ending {
+    code: u8,
+    /// A signal by which it ends, where it can.
+    interrupt: Option<Interrupt>,
+}
+
 /// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
 pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
+    keep_ends()?;
     let mut signals = Signals::of(&HANDED_ON)?;
+    let teller = Teller::start()?;
     // Who waits for the lock waits for servers that start again, too.
     let session = open()?;
-    let outcome = run_with(&args, &session, &mut signals).await;
+    let outcome = run_with(&args, &session, &mut signals, &teller).await;
     // Also who gave up has nodes until the session ends.
     tokio::select! {
         _ = timeout(TO_LEAVE, session.close()) => {}
         _ = signals.next() => {}
     }
-    outcome
+    teller.end();
+    let ending = outcome?;
+    Ok(ending.interrupt.map_or(ending.code, Interrupt::end))
 }
 
-async fn run_with(args: &Run, session: &Session, signals: &mut Signals) -> Result<u8, Failure> {
+async fn run_with(
+    args: &Run,
+    session: &Session,
+    signals: &mut Signals,
+    teller: &Teller,
+) -> Result<Ending, Failure> {
     let lock = lock(args, session)?;
     let acquired = tokio::select! {
         acquired = lock.acquire_tries() => acquired,
-        signal = signals.next() => return Ok(exit_code(signal as i32)),
+        signal = signals.next() => {
+            let code = exit_code(signal as i32);
+            return Ok(Ending { code, interrupt: Interrupt::of(signal) });
+        }
     };
     let guard = acquired.map_err(|error| Failure::of_acquire(&error, args.on_busy))?;
-    let code = supervise(args, session, &guard, signals).await?;
+    let ending = supervise(args, session, &guard, signals, teller).await?;
     // The command has ended: who waits next may go on.
     if let Ok(Err(error)) = timeout(TO_LEAVE, guard.release()).await {
-        tell(format_args!("{error:#}"));
+        teller.tell(format_args!("{error:#}"));
         if error.is_lost() {
-            return Ok(LOST);
+            return Ok(Ending { code: LOST, interrupt: None });
         }
     }
-    Ok(code)
+    Ok(ending)
 }
 
 fn lock(args: &Run, session: &Session) -> Result<AnyLock, Failure> {
@@ -100,7 +125,8 @@ async fn supervise(
     session: &Session,
     guard: &AnyGuard,
     signals: &mut Signals,
-) -> Result<u8, Failure> {
+    teller: &Teller,
+) -> Result<Ending, Failure> {
     let lease = Lease::of(guard, session);
     // `^Z` does not stop who holds a lock, where it reaches this process and not the command.
     let _unheeded = Signals::of(&[Signal::SIGTSTP])?;
@@ -124,7 +150,7 @@ async fn supervise(
             status = child.ended() => break Ok(status),
             () = lease.nearly_over() => break Err(lost("the lock is lost")),
             () = &mut renewed => {
-                if let Err(failure) = child.go_on(&lease) {
+                if let Err(failure) = child.go_on(&lease, teller) {
                     break Err(failure);
                 }
                 renewed.set(lease.renewed());
@@ -132,8 +158,8 @@ async fn supervise(
             () = &mut over => break Err(lost("the lock was held for as long as it may be")),
             () = guard.revoked(), if heeds_wishes => {
                 heeds_wishes = false;
-                tell("somebody asks for the lock: asking the command to end");
                 child.signal_group(Signal::SIGTERM);
+                teller.tell("somebody asks for the lock: the command was asked to end");
             }
             signal = signals.next() => child.signal_group(signal),
         }
@@ -144,16 +170,20 @@ async fn supervise(
         }
         ended => ended,
     };
+    // Before the terminal is taken back.
+    let interrupt = ended.as_ref().ok().and_then(|status| child.interrupt(*status));
     // Whatever it has started must not go on without the lock.
+    child.ask_to_end();
     if let Err(why) = &ended {
-        tell(format_args!("{}: ending the command", why.message));
+        teller.tell(format_args!("{}: ending the command", why.message));
     }
-    child.end_group(&lease, TO_END, signals).await;
-    Ok(match ended {
+    child.end_group(&lease, TO_END, signals, teller).await;
+    let code = match ended {
         Ok(Status::Exited(code)) => code,
         Ok(Status::Killed(signal)) => exit_code(signal),
         Err(why) => why.code,
-    })
+    };
+    Ok(Ending { code, interrupt })
 }
 
 fn lost(message: &str) -> Failure {

@@ -96,11 +96,11 @@ impl History {
         self.lines.contains_key(name)
     }
 
-    /// Remembers that the node of a contender was deleted by this server.
+    /// Remembers that the node of a contender was deleted by this server. That may have been seen already.
     pub(super) fn broken(&mut self, name: &str, node: &str, czxid: u64) {
         let Some(line) = self.lines.get_mut(name) else { return };
-        let open = line.spans.iter_mut().filter(|span| span.to.is_none());
-        for span in open.filter(|span| span.one.node == node && span.one.czxid == czxid) {
+        let mut last = line.spans.iter_mut().rev();
+        if let Some(span) = last.find(|span| span.one.node == node && span.one.czxid == czxid) {
             span.end = Some("broken");
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     async fn a_long_queue_leaves_its_holder_in_sight() {
         let session = Session::embedded();
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
-        let mut locks = crate::ls::locks(&session, None).await.unwrap();
+        let mut locks = crate::ls::find(&session, None).await.unwrap().locks;
         let one = locks[0].holders[0].clone();
         let waiter = |number: u64| {
             let mut waiter = one.clone();
@@ -256,5 +256,35 @@ mod tests {
             assert!(before.is_none_or(|before| before == value), "nothing has changed");
             before = Some(value);
         }
+    }
+
+    /// The deletion may be seen before whoever asked for it is told so.
+    #[tokio::test]
+    async fn a_node_that_is_deleted_here_is_broken_whoever_had_it_and_whenever_it_is_seen() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let locks = crate::ls::find(&session, None).await.unwrap().locks;
+        let one = &locks[0].holders[0];
+        for (holds, is_seen_first) in [(true, true), (true, false), (false, true), (false, false)] {
+            let mut locks = crate::ls::find(&session, None).await.unwrap().locks;
+            if !holds {
+                locks[0].waiters = std::mem::take(&mut locks[0].holders);
+            }
+            let (mut history, second) = (History::default(), Duration::from_secs(1));
+            let mut look = |locks: &[Lock], at| {
+                history.seen(locks, |_| false, one.created + second * at, false)
+            };
+            look(&locks, 1);
+            look(if is_seen_first { &[] } else { &locks }, 2);
+            history.broken("a", &one.node, one.czxid);
+            let mut look = |locks: &[Lock], at| {
+                history.seen(locks, |_| false, one.created + second * at, false)
+            };
+            look(&[], 3);
+            let ended = history.value("a").unwrap()["spans"][0]["end"].clone();
+            assert_eq!(ended, "broken", "{holds} {is_seen_first}");
+        }
+        let fields = include_str!("../../JSON.md");
+        assert!(fields.contains("`broken` (on this page) of either"));
     }
 }

@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
-use zklock::{LockError, Participant, Session, SessionState};
+use zklock::{Participant, Session, SessionState};
 
-use crate::ls::{Lock, locks};
+use crate::ls::Found;
 use crate::serve::history::{History, moment};
 use crate::serve::state::state;
+use crate::top::look::look;
 use crate::when::millis;
 use crate::why::life::Life;
-use crate::why::view::{View, ask_connections};
+use crate::why::view::View;
 
 /// ZooKeeper is slow to answer from here on, or three times as long as the last look took.
 const SLOW: Duration = Duration::from_secs(3);
@@ -91,7 +92,8 @@ impl Looker {
                 self.wanted.notified().await;
             }
             let begin = Instant::now();
-            let mut looking = std::pin::pin!(self.look());
+            let mut looking =
+                std::pin::pin!(look(&self.session, &self.servers, self.prefix.as_deref()));
             let looked = loop {
                 tokio::select! {
                     looked = &mut looking => break looked,
@@ -105,12 +107,12 @@ impl Looker {
                 }
             };
             match looked {
-                Ok((locks, views)) => {
+                Ok((found, views)) => {
                     let gap =
                         last.is_some_and(|last| last.0.elapsed() > self.interval + SLOW + took);
                     took = begin.elapsed();
                     let now = now();
-                    self.show(&locks, &views, now, gap);
+                    self.show(&found, &views, now, gap);
                     last = Some((Instant::now(), now));
                     self.tell(Some(now), None);
                 }
@@ -124,20 +126,14 @@ impl Looker {
         }
     }
 
-    async fn look(&self) -> Result<(Vec<Lock>, Vec<View>), LockError> {
-        let own = self.session.zookeeper_session().map(|(id, _)| id);
-        let locks = locks(&self.session, self.prefix.as_deref()).await?;
-        Ok((locks, ask_connections(&self.servers, own).await))
-    }
-
-    fn show(&self, locks: &[Lock], views: &[View], now: SystemTime, gap: bool) {
+    fn show(&self, found: &Found, views: &[View], now: SystemTime, gap: bool) {
         let is_dying = |one: &Participant| match Life::of(one, views) {
             Life::Alone => true,
             life => life.is_silent(one),
         };
         let state = self.history(|history| {
-            history.seen(locks, is_dying, now, gap);
-            state(locks, views, history, self.prefix.as_deref(), self.breaks).to_string()
+            history.seen(&found.locks, is_dying, now, gap);
+            state(found, views, history, self.prefix.as_deref(), self.breaks).to_string()
         });
         self.seen.send_if_modified(|seen| {
             if *seen.state != *state {

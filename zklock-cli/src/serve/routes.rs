@@ -171,12 +171,12 @@ async fn break_node(
         |error: zklock::LockError| refusal(StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}"));
     let found = find(&looker.session, &name, &node, number).await.map_err(failed)?;
     let deleted = match found {
-        Some((site, one)) => {
-            looker.history(|history| history.broken(&name, &node, number));
-            site.break_holder(&one).await.map_err(failed)?
-        }
+        Some((site, one)) => site.break_holder(&one).await.map_err(failed)?,
         None => false,
     };
+    if deleted {
+        looker.history(|history| history.broken(&name, &node, number));
+    }
     tell(format_args!(
         "{from} breaks {name:?}: --node {node:?} --czxid {number:#x}: deleted is {deleted}"
     ));

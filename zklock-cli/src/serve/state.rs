@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::inspect::value;
-use crate::ls::Lock;
+use crate::ls::{Found, Lock};
 use crate::serve::history::{History, kind, moment};
 use crate::top::warnings;
 use crate::when::since;
@@ -12,13 +12,13 @@ use crate::why::view::View;
 /// The locks as they are, and those that were in use a moment ago. Times that go by are not in it, so it
 /// changes only when something happens.
 pub(super) fn state(
-    locks: &[Lock],
+    found: &Found,
     views: &[View],
     history: &History,
     prefix: Option<&str>,
     breaks: bool,
 ) -> Value {
-    let mut all: Vec<_> = locks.iter().map(|lock| of(lock, views, history)).collect();
+    let mut all: Vec<_> = found.locks.iter().map(|lock| of(lock, views, history)).collect();
     all.extend(history.unused().map(|(name, path, layout, kind, free)| {
         json!({
             "name": name,
@@ -34,12 +34,14 @@ pub(super) fn state(
             "warnings": [],
         })
     }));
-    json!({
+    let mut state = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "prefix": prefix,
         "breaks": breaks,
         "locks": all,
-    })
+    });
+    found.left_out.add_to(&mut state);
+    state
 }
 
 fn of(lock: &Lock, views: &[View], history: &History) -> Value {

@@ -1,5 +1,6 @@
 //! `zklock top`: the locks in use, live.
 
+pub(crate) mod look;
 mod model;
 mod screen;
 pub(crate) mod warnings;
@@ -11,16 +12,14 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use zklock::{LockError, Session};
 
 use crate::exit::Failure;
 use crate::inspect::say;
-use crate::ls::{Lock, locks};
 use crate::server::{connect, servers};
 use crate::signals::{Signals, exit_code};
+use crate::top::look::look;
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
-use crate::why::view::{View, ask_connections};
 
 /// The session expires if it is not closed by then.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -36,9 +35,11 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
     if as_json || !stdout().is_terminal() {
         loop {
             let begin = Instant::now();
-            let (locks, views) = look(&session, &servers).await?;
-            model.seen(locks, &views, std::time::Instant::now());
-            say(&json!({ "locks": model.values() }).to_string())?;
+            let (found, views) = look(&session, &servers, None).await?;
+            model.seen(found, &views, std::time::Instant::now());
+            let mut document = json!({ "locks": model.values() });
+            model.left_out.add_to(&mut document);
+            say(&document.to_string())?;
             sleep(interval.max(begin.elapsed())).await;
         }
     }
@@ -51,13 +52,13 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
         let mut trouble = None;
         loop {
             let begin = Instant::now();
-            let looking = look(&session, &servers);
+            let looking = look(&session, &servers, None);
             let seen = meanwhile(&mut screen, &mut keys, &mut model, trouble.as_deref(), looking);
             let Some(seen) = seen.await? else { return Ok(0) };
             // What was seen last stays on the screen, with the reason why it is old.
             trouble = match seen {
-                Ok((locks, views)) => {
-                    model.seen(locks, &views, std::time::Instant::now());
+                Ok((found, views)) => {
+                    model.seen(found, &views, std::time::Instant::now());
                     None
                 }
                 Err(error) => Some(format!("{error}")),
@@ -100,11 +101,4 @@ async fn meanwhile<T>(
             },
         }
     }
-}
-
-/// The locks in use, and the connections that the servers tell.
-async fn look(session: &Session, servers: &[String]) -> Result<(Vec<Lock>, Vec<View>), LockError> {
-    let own = session.zookeeper_session().map(|(id, _)| id);
-    let views = ask_connections(servers, own).await;
-    Ok((locks(session, None).await?, views))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::ls::{self, Lock, began, who};
+use crate::ls::{self, Found, LeftOut, Lock, began, who};
 use crate::top::warnings;
 use crate::when::{millis, since, span};
 use crate::why::view::View;
@@ -60,6 +60,7 @@ pub(super) struct Model {
     pub(super) sort: Sort,
     /// How long a look takes, where it is longer than people want to wait for the next.
     pub(super) slow: Option<Duration>,
+    pub(super) left_out: LeftOut,
     rows: Vec<Row>,
     /// The highest number of a node of each lock, and when it was seen.
     numbers: HashMap<String, (i64, Instant)>,
@@ -67,10 +68,11 @@ pub(super) struct Model {
 
 impl Model {
     /// Takes in what was seen.
-    pub(super) fn seen(&mut self, locks: Vec<Lock>, views: &[View], now: Instant) {
+    pub(super) fn seen(&mut self, found: Found, views: &[View], now: Instant) {
         let mut numbers = HashMap::new();
         let mut rows = Vec::new();
-        for lock in locks {
+        self.left_out = found.left_out;
+        for lock in found.locks {
             let longest = |all: &[zklock::Participant], begin: fn(&zklock::Participant) -> _| {
                 all.iter().map(|one| since(begin(one))).max().unwrap_or_default()
             };
@@ -141,7 +143,11 @@ impl Model {
                 (None, Some(took)) => {
                     format!("! a look takes {}: there is one every {}", span(took), span(2 * took))
                 }
-                (None, None) => String::new(),
+                (None, None) => self
+                    .left_out
+                    .lines()
+                    .first()
+                    .map_or_else(String::new, |line| format!("! {line}")),
             },
         ];
         let rows = self.sorted();
@@ -199,8 +205,8 @@ mod tests {
     use zklock::{Embedded, Session};
 
     /// The locks that somebody holds on a store of its own.
-    async fn locks_of(session: &Session) -> Vec<Lock> {
-        crate::ls::locks(session, None).await.unwrap()
+    async fn found(session: &Session) -> Found {
+        crate::ls::find(session, None).await.unwrap()
     }
 
     #[tokio::test]
@@ -212,18 +218,18 @@ mod tests {
         let _quiet = session.mutex("quiet").unwrap().acquire().await.unwrap();
         let hot = session.mutex("warm").unwrap();
         let first = hot.acquire().await.unwrap();
-        model.seen(locks_of(&session).await, &[], start);
+        model.seen(found(&session).await, &[], start);
         first.release().await.unwrap();
         for _ in 0..9 {
             hot.acquire().await.unwrap().release().await.unwrap();
         }
         let _held = hot.acquire().await.unwrap();
         assert_eq!(session.site("warm").unwrap().revoke().await.unwrap(), 1);
-        let mut locks = locks_of(&session).await;
+        let mut found_now = found(&session).await;
         // Both were granted within the same millisecond, perhaps.
-        let quiet = locks.iter_mut().find(|lock| lock.name == "quiet").unwrap();
+        let quiet = found_now.locks.iter_mut().find(|lock| lock.name == "quiet").unwrap();
         quiet.holders[0].owner.granted = Some("2000-01-01T00:00:00Z".to_owned());
-        model.seen(locks, &[], start + Duration::from_secs(2));
+        model.seen(found_now, &[], start + Duration::from_secs(2));
         let lines = model.lines((200, 50), None);
         assert!(lines[0].starts_with("zklock top: 2 locks in use, 0 waiting, 1 suspect; hottest"));
         assert!(lines[4].starts_with("! warm ") && lines[4].contains("  5.0  "), "{lines:?}");
@@ -241,7 +247,7 @@ mod tests {
         while session.site("quiet").unwrap().contenders().await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
-        model.seen(locks_of(&session).await, &[], start + Duration::from_secs(3));
+        model.seen(found(&session).await, &[], start + Duration::from_secs(3));
         model.sort = Sort::Waited;
         let lines = model.lines((200, 50), None);
         assert!(lines[0].contains(" 1 waiting, ") && lines[4].starts_with("  quiet "), "{lines:?}");
@@ -251,6 +257,10 @@ mod tests {
             model.lines((200, 50), None)[2],
             "! a look takes 4.0 s: there is one every 8.0 s"
         );
+        model.slow = None;
+        model.left_out.unread.push("/zklock/a".to_owned());
+        let line = &model.lines((200, 50), None)[2];
+        assert!(line.starts_with("! 1 directory may not be read, and is left out"), "{line}");
     }
 
     /// The guide shows a screen, which is this one. Whether a terminal shows it is asked by

@@ -38,6 +38,8 @@ pub(crate) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::words::Connection;
     use zklock::Session;
@@ -50,14 +52,15 @@ mod tests {
             answered,
         };
         let connections = Ok(connections.iter().map(told).collect());
-        View { server: "zk1:2181".to_owned(), queues: Ok(Vec::new()), connections, own: Some(1) }
+        let (server, queues, own) = ("zk1:2181".to_owned(), Ok(Vec::new()), Some(1));
+        View { server, queues, connections, own, unsure: BTreeSet::new() }
     }
 
     #[tokio::test]
     async fn what_is_suspect_is_told_in_words() {
         let session = Session::embedded();
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
-        let mut lock = crate::ls::locks(&session, None).await.unwrap().remove(0);
+        let mut lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
         lock.holders[0].session = 7;
         let [short, long] = [Duration::from_secs(59), LONG];
         // The present time of the server is that of its last answer to the own session.

@@ -90,6 +90,7 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::SystemTime;
 
     use super::*;
@@ -123,6 +124,7 @@ mod tests {
             queues: Ok(queues.to_vec()),
             connections: Ok(vec![connection]),
             own: None,
+            unsure: BTreeSet::new(),
         }];
         let again = Again::of(&Server { connect: None, root: None });
         let (queues, server) = (&queues[..], "x:1");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zklock::Participant;
 
 use crate::why::view::View;
+use crate::words::Connection;
 
 /// What the servers know about the session of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,13 @@ impl Life {
         if one.session == 0 {
             return Life::Stays;
         }
+        if views.iter().any(|view| view.unsure.contains(&one.session)) {
+            let why = "its session began or ended while the servers were asked";
+            return Life::Unknown { why: why.to_owned() };
+        }
         let mut unknown = views.is_empty().then(|| "no server was asked".to_owned());
+        // Who has moved to another server: the first one lists the dead connection for a while.
+        let mut latest: Option<(Duration, bool, &View, &Connection)> = None;
         for view in views {
             let told = match &view.connections {
                 Ok(told) => told,
@@ -42,21 +49,28 @@ impl Life {
                     continue;
                 }
             };
-            let Some(found) = told.iter().find(|found| found.session == one.session) else {
-                continue;
-            };
             let own = told.iter().find(|known| Some(known.session) == view.own);
             let now = own.or_else(|| told.iter().max_by_key(|known| known.answered));
-            let heard = now.map_or(0, |now| now.answered.saturating_sub(found.answered));
-            return Life::Connected {
+            for found in told.iter().filter(|found| found.session == one.session) {
+                let heard = now.map_or(0, |now| now.answered.saturating_sub(found.answered));
+                let heard = Duration::from_millis(heard.try_into().unwrap_or(0));
+                let at_least = own.is_none();
+                if latest.is_none_or(|latest| (heard, at_least) < (latest.0, latest.1)) {
+                    latest = Some((heard, at_least, view, found));
+                }
+            }
+        }
+        match (latest, unknown) {
+            (Some((heard, at_least, view, found)), _) => Life::Connected {
                 server: view.server.clone(),
                 from: found.from.clone(),
                 timeout: found.timeout,
-                heard: Duration::from_millis(heard.try_into().unwrap_or(0)),
-                at_least: own.is_none(),
-            };
+                heard,
+                at_least,
+            },
+            (None, Some(why)) => Life::Unknown { why },
+            (None, None) => Life::Alone,
         }
-        unknown.map_or(Life::Alone, |why| Life::Unknown { why })
     }
 
     /// Whether the process does not send what it should. A client of zklock is heard at least each
@@ -74,8 +88,9 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::words::Connection;
     use zklock::Session;
 
     /// Whatever a server tells: the difference of these two does not fit.
@@ -93,8 +108,41 @@ mod tests {
         };
         let connections = Ok(vec![told(1, i64::MAX), told(7, i64::MIN)]);
         let (server, queues) = ("a:1".to_owned(), Ok(Vec::new()));
-        let life = Life::of(&one, &[View { server, queues, connections, own: Some(1) }]);
+        let life = Life::of(
+            &one,
+            &[View { server, queues, connections, own: Some(1), unsure: BTreeSet::new() }],
+        );
         assert!(matches!(life, Life::Connected { .. }) && life.is_silent(&one), "{life:?}");
+    }
+
+    /// A server lists a dead connection for as long as it takes it for alive.
+    #[tokio::test]
+    async fn who_has_moved_to_another_server_is_heard_there() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        one.session = 7;
+        let told = |session, answered| Connection {
+            session,
+            from: format!("b:{answered}"),
+            timeout: Duration::from_secs(6),
+            answered,
+        };
+        let view = |server: &str, connections: Vec<Connection>| View {
+            server: server.to_owned(),
+            queues: Ok(Vec::new()),
+            connections: Ok(connections),
+            own: Some(1),
+            unsure: BTreeSet::new(),
+        };
+        let left = || view("x:1", vec![told(1, 90_000), told(7, 85_000)]);
+        let came = || view("y:2", vec![told(1, 10_000), told(7, 4_000), told(7, 9_500)]);
+        for views in [[left(), came()], [came(), left()]] {
+            let life = Life::of(&one, &views);
+            assert!(!life.is_silent(&one), "{life:?}");
+            let Life::Connected { server, from, .. } = life else { panic!("{life:?}") };
+            assert_eq!((&*server, &*from), ("y:2", "b:9500"));
+        }
     }
 
     #[tokio::test]

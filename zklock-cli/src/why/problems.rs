@@ -40,8 +40,13 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// The command that deletes the node of a contender.
     pub(crate) fn breaks(&self, one: &Participant) -> String {
-        let czxid = format!("{:#x}", one.czxid);
-        self.again.command(&["break", self.name, "--node", &one.node, "--czxid", &czxid])
+        let (czxid, whole) = (format!("{:#x}", one.czxid), format!("--node={}", one.node));
+        // Apart, it would look like another option.
+        let node = match one.node.starts_with('-') {
+            true => &[&*whole][..],
+            false => &["--node", &one.node],
+        };
+        self.again.command(&[&["break", self.name], node, &["--czxid", &czxid]].concat())
     }
 
     pub(super) fn revokes(&self) -> String {
@@ -297,7 +302,8 @@ mod tests {
             survey.phantom = phantom.map(str::to_owned);
             let (path, layout) = ("/a".to_owned(), "Curator".to_owned());
             let queues = Ok(vec![Queue { path, layout, inner: false, survey }]);
-            View { server: server.to_owned(), queues, connections: Ok(Vec::new()), own: None }
+            let (server, connections) = (server.to_owned(), Ok(Vec::new()));
+            View { server, queues, connections, own: None, unsure: BTreeSet::new() }
         };
         let views = [view("x:1", Some("/a/n")), view("y:2", None)];
         let again = Again::of(&Server { connect: None, root: None });
@@ -312,5 +318,32 @@ mod tests {
         );
         assert_eq!((one.code, one.is_normal), ("differs", false));
         assert_eq!(one.helps, ["zklock doctor", "export ZKLOCK_CONNECT=y:2"]);
+    }
+
+    /// Such a node has no host in its name.
+    #[tokio::test]
+    async fn the_command_that_breaks_is_accepted_whatever_the_node_is_called() {
+        use clap::Parser;
+        let session = zklock::Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        let again = Again::of(&Server { connect: None, root: None });
+        let facts = Facts { name: "a", again: &again, views: &[], queues: &[], server: "y:2" };
+        for (node, printed) in
+            [("-W-0000000003", "--node=-W-0000000003"), ("x-W-0000000003", "--node x-W-0000000003")]
+        {
+            one.node = node.to_owned();
+            let command = facts.breaks(&one);
+            assert!(command.contains(printed), "{command}");
+            let apart = command.replace("--node=", "--node ");
+            for typed in [command, apart] {
+                let read = crate::args::Args::try_parse_from(typed.split(' '));
+                let Ok(crate::args::Args { command: crate::args::Command::Break(read), .. }) = read
+                else {
+                    panic!("{typed}: {read:?}")
+                };
+                assert_eq!(read.node, node);
+            }
+        }
     }
 }

@@ -245,6 +245,7 @@ mod tests {
                 queues: Ok(queues.to_vec()),
                 connections: Err("it did not answer in time".to_owned()),
                 own: None,
+                unsure: std::collections::BTreeSet::new(),
             };
             let views = [view];
             let facts = Facts { name: "a", again: &again, views: &views, queues: &queues, server };

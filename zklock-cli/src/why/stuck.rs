@@ -32,6 +32,7 @@ pub(super) fn without_stuck_holders(queues: &[Queue], views: &[View]) -> Vec<Que
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::*;
@@ -58,6 +59,7 @@ mod tests {
             queues: Ok(vec![Queue { path, layout, inner: false, survey }]),
             connections: Ok(if is_there { vec![connection] } else { Vec::new() }),
             own: None,
+            unsure: BTreeSet::new(),
         }
     }
 

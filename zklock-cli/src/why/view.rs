@@ -1,13 +1,16 @@
 //! What each server says about a lock.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use zklock::{Participant, Session, Survey};
+use zklock::{Participant, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
-use crate::ls::twins;
+use crate::ls::{is_first_of_its_permits, twins};
 use crate::when::since;
+use crate::why::life::Life;
 use crate::words::{Connection, connections};
 
 /// What is left of the time for the end of the command.
@@ -38,26 +41,122 @@ pub(crate) struct View {
     pub(crate) connections: Result<Vec<Connection>, String>,
     /// The session in which it was asked.
     pub(crate) own: Option<i64>,
+    /// Sessions that began or ended while the servers were asked, so that not having a connection says nothing.
+    pub(crate) unsure: BTreeSet<i64>,
 }
 
 /// Asks all servers at the same time.
+///
+/// Who releases the lock or comes for it between two answers has no connection by one and a node by the other. So where
+/// somebody has none, all are asked once more: only who had none twice, and has its node after that, is alone.
 pub(crate) async fn ask(name: &str, servers: &[String], within: Duration) -> Vec<View> {
     let end = Instant::now() + within.saturating_sub(REST);
-    let mut asked = Vec::new();
-    for server in servers {
+    let asked = servers.iter().map(|server| {
         let (name, server) = (name.to_owned(), server.clone());
-        asked.push(tokio::spawn(async move { ask_one(&name, server, end, within).await }));
+        tokio::spawn(async move { ask_one(&name, server, end, within).await })
+    });
+    let (mut views, mut sessions) = (Vec::new(), Vec::new());
+    for (view, session) in all(asked.collect()).await {
+        views.push(view);
+        sessions.push(session);
     }
-    let mut views = Vec::new();
-    for one in asked {
-        // A task that panicked has told so itself.
-        views.extend(one.await);
+    let before = alone(&views);
+    if !before.is_empty() {
+        views = ask_again(name, views, &sessions, end).await;
+        let unsure = &alone(&views) - &before;
+        if let Some(view) = views.first_mut() {
+            view.unsure = unsure;
+        }
     }
+    let ends = sessions
+        .into_iter()
+        .flatten()
+        .map(|session| tokio::spawn(async move { timeout(GOODBYE, session.close()).await }));
+    all(ends.collect()).await;
     views
 }
 
-async fn ask_one(name: &str, server: String, end: Instant, within: Duration) -> View {
-    let unanswered = || "it did not answer in time".to_owned();
+/// What tasks return. One that panicked has told so itself.
+async fn all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
+    let mut all = Vec::new();
+    for task in tasks {
+        all.extend(task.await);
+    }
+    all
+}
+
+/// The sessions of those in the queues of which no server has a connection.
+fn alone(views: &[View]) -> BTreeSet<i64> {
+    let queues = views.iter().filter_map(|view| view.queues.as_ref().ok()).flatten();
+    let mut contenders = queues.flat_map(|queue| &queue.survey.queue).collect::<Vec<_>>();
+    // One by one, for a long queue is often that of a few sessions.
+    contenders.sort_unstable_by_key(|one| one.session);
+    contenders.dedup_by_key(|one| one.session);
+    let alone = contenders.into_iter().filter(|one| Life::of(one, views) == Life::Alone);
+    alone.map(|one| one.session).collect()
+}
+
+fn unanswered() -> String {
+    "it did not answer in time".to_owned()
+}
+
+/// Asks for all connections again, and then who of those in the queues is still there. A server that does not tell in time
+/// tells no connections.
+async fn ask_again(
+    name: &str,
+    views: Vec<View>,
+    sessions: &[Option<Session>],
+    end: Instant,
+) -> Vec<View> {
+    let told = views.into_iter().map(|view| {
+        tokio::spawn(async move {
+            let told = timeout_at(end, tells(&view.server)).await;
+            View { connections: told.unwrap_or_else(|_| Err(unanswered())), ..view }
+        })
+    });
+    let views = all(told.collect()).await;
+    let read = views.into_iter().zip(sessions).map(|(mut view, session)| {
+        let (name, session) = (name.to_owned(), session.clone());
+        tokio::spawn(async move {
+            if let (Ok(queues), Some(session)) = (&mut view.queues, session)
+                && !matches!(timeout_at(end, read_again(&session, &name, queues)).await, Ok(Ok(())))
+            {
+                view.connections = Err(unanswered());
+            }
+            view
+        })
+    });
+    all(read.collect()).await
+}
+
+/// Leaves out who is in the queues no more.
+async fn read_again(
+    session: &Session,
+    name: &str,
+    queues: &mut [Queue],
+) -> Result<(), zklock::LockError> {
+    let sites = session.sites(name).await?;
+    for queue in queues.iter_mut() {
+        let is_its = |site: &&Site| {
+            (site.path(), site.layout(), site.is_inner())
+                == (&*queue.path, queue.layout.clone(), queue.inner)
+        };
+        queue.survey.queue = match sites.iter().find(is_its) {
+            Some(site) => site.contenders_since(&queue.survey.queue).await?,
+            None => Vec::new(),
+        };
+    }
+    without_twins(queues);
+    Ok(())
+}
+
+/// Asks a server. The session is to be closed.
+async fn ask_one(
+    name: &str,
+    server: String,
+    end: Instant,
+    within: Duration,
+) -> (View, Option<Session>) {
     // A little less, so that it is told in time why there is no session.
     let connecting = within.saturating_sub(2 * REST).max(REST);
     let reading = async {
@@ -76,10 +175,7 @@ async fn ask_one(name: &str, server: String, end: Instant, within: Duration) -> 
     // Afterwards, so that the server has just answered the own session: what is measured by.
     let connections = timeout_at(end, tells(&server)).await;
     let connections = connections.unwrap_or_else(|_| Err(unanswered()));
-    if let Some(session) = session {
-        let _ = timeout(GOODBYE, session.close()).await;
-    }
-    View { server, queues, connections, own }
+    (View { server, queues, connections, own, unsure: BTreeSet::new() }, session)
 }
 
 /// Asks the servers for their connections only.
@@ -87,8 +183,9 @@ pub(crate) async fn ask_connections(servers: &[String], own: Option<i64>) -> Vec
     let mut views = Vec::new();
     for server in servers {
         let told = timeout(PATIENCE, tells(server)).await;
-        let connections = told.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
-        views.push(View { server: server.clone(), queues: Ok(Vec::new()), connections, own });
+        let connections = told.unwrap_or_else(|_| Err(unanswered()));
+        let (server, queues, unsure) = (server.clone(), Ok(Vec::new()), BTreeSet::new());
+        views.push(View { server, queues, connections, own, unsure });
     }
     views
 }
@@ -105,11 +202,16 @@ async fn read(session: &Session, name: &str) -> Result<Vec<Queue>, Failure> {
         let (path, layout, inner) = (site.path().to_owned(), site.layout(), site.is_inner());
         queues.push(Queue { path, layout, inner, survey });
     }
+    without_twins(&mut queues);
+    Ok(queues)
+}
+
+/// Who waits with the node of a permit is not counted a second time.
+fn without_twins(queues: &mut [Queue]) {
     let twins = queues.iter().flat_map(|queue| twins(&queue.survey.queue)).collect::<Vec<_>>();
     for queue in queues.iter_mut().filter(|queue| queue.inner) {
         queue.survey.queue.retain(|one| !twins.contains(&one.session));
     }
-    Ok(queues)
 }
 
 impl Queue {
@@ -132,6 +234,8 @@ impl Queue {
 
     /// All of them wait in the inner lock of a semaphore.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = &Participant> {
-        self.survey.queue.iter().filter(|one| !one.holder || self.inner)
+        let mut known = BTreeSet::new();
+        let waiters = self.survey.queue.iter().filter(|one| !one.holder || self.inner);
+        waiters.filter(move |one| is_first_of_its_permits(one, &mut known))
     }
 }

@@ -8,6 +8,7 @@ mod doctor;
 mod documented;
 mod holders;
 mod others;
+mod quorum;
 mod scene;
 mod second;
 mod servers;

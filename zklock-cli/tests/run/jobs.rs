@@ -2,9 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::Signal;
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::{Bed, skipped};
+use crate::bed::{Bed, skipped, through, until};
 
 #[test]
 fn it_needs_no_environment() {
@@ -16,6 +17,22 @@ fn it_needs_no_environment() {
     let output = bare.output().unwrap();
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// As daemons start it that leave their children to the system, which tells nobody then how they ended. The
+/// command finds SIGCHLD as `timeout` leaves it, too.
+#[test]
+fn it_sees_the_end_of_its_command_where_sigchld_is_ignored() {
+    let bed = Bed::new("unwaited");
+    let script = "grep SigIgn: /proc/self/status > ignored; exit 6";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
+    let mut child = through(&["env", "--ignore-signal=CHLD"], &inner).spawn().unwrap();
+    let status = until("its end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(6));
+    assert_eq!(bed.nodes("a"), [""; 0]);
+    let line = bed.lines("ignored", 1).remove(0);
+    let bits = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(bits >> (Signal::SIGCHLD as u32 - 1) & 1, 0, "{line}");
 }
 
 /// Debian's cron, which sees no jobs of this machine, and ends with the test.

@@ -35,7 +35,7 @@ fn in_a_terminal_the_command_has_the_keys_and_the_shell_gets_them_back() {
 }
 
 /// Types into a shell what belongs to each thing that is shown; returns all that is shown.
-fn in_a_shell(bed: &Bed, steps: &[(&str, &str)]) -> String {
+pub(crate) fn in_a_shell(bed: &Bed, steps: &[(&str, &str)]) -> String {
     let mut shell = Command::new("python3");
     shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
     shell
@@ -123,7 +123,7 @@ fn an_upgrade_while_it_waits_does_no_harm() {
 
 /// A command that is the first process of a container: allowed to root, or to those who may be root in a
 /// container of their own, and in some containers to nobody.
-fn contained(inner: &Command) -> Option<Command> {
+pub(crate) fn contained(inner: &Command) -> Option<Command> {
     let first = ["--pid", "--fork", "--mount-proc"];
     let ways = [first.to_vec(), [&["--user", "--map-root-user"], &first[..]].concat()];
     let can = |way: &&Vec<&str>| {

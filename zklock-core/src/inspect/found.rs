@@ -9,6 +9,7 @@ use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::coordinator::traits::{Coordinator, RequestError, Stat};
 use crate::inspect::site::Site;
+use crate::layout::contender::Contender;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;
@@ -21,6 +22,9 @@ use crate::session::handle::Session;
 
 /// The number of directories that are read at the same time.
 const BATCH: usize = 100;
+
+/// So many permits are read at the same time. Few callers want more at once.
+const AT_ONCE: usize = 8;
 
 /// What follows the name of kazoo's semaphore in the name of its inner lock.
 const KAZOO_INNER: &str = "-__lock__";
@@ -41,6 +45,21 @@ fn is_permit_of_kazoo(child: &str) -> bool {
     child.len() == 32 && child.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Whether a child of `leases` is a permit of Curator's semaphore.
+fn is_permit_of_curator(child: &str) -> bool {
+    Contender::sequence_after(child, "-lease-").is_some()
+}
+
+/// The path of the semaphore of Curator's layout of which this directory is the inside, as its children say.
+/// Other programs have directories of these names as well.
+fn semaphore_around<'p>(path: &'p str, children: &[String]) -> Option<&'p str> {
+    let has = |is: fn(&str) -> bool| children.iter().any(|child| is(child));
+    let permits = path.strip_suffix("/leases").filter(|_| has(is_permit_of_curator));
+    let waiting =
+        path.strip_suffix("/locks").filter(|_| has(|child| Curator.parse(child).is_some()));
+    permits.or(waiting)
+}
+
 /// What is below the path of a lock.
 struct Seen {
     children: Vec<String>,
@@ -51,8 +70,8 @@ struct Seen {
     beside: Vec<String>,
     /// Whether there is the one node of [`OneNode`].
     one: bool,
-    /// Whether the last permit is one that its session still waits for.
-    last_waits: bool,
+    /// How many of the last permits are those that their session still waits for.
+    waiting: usize,
 }
 
 fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T, RequestError> {
@@ -87,19 +106,39 @@ impl Seen {
             locks: or_nothing(waiting.await)?,
             beside: or_nothing(inner.await)?,
             one: made(one.await)?.0 != 0,
-            last_waits: false,
+            waiting: 0,
         };
-        let driver = Permits::new(Arc::default());
-        if let (Some(last), Some(first)) =
-            (driver.queue(&seen.leases).last(), Curator.queue(&seen.locks).first())
+        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| !seen.leases.is_empty())
         {
-            let last = coordinator.get(leases.join(&last.name).as_str());
-            let first = coordinator.get(locks.join(&first.name).as_str());
-            let (last, first) = (made(last.await)?, made(first.await)?);
-            // A waiter has made its permit's node after the other. A session may hold another permit.
-            seen.last_waits = last.0 == first.0 && last.1 > first.1;
+            let first = made(coordinator.get(locks.join(&first.name).as_str()).await)?;
+            seen.waiting = seen.awaited(coordinator, &leases, first).await?;
         }
         Ok(seen)
+    }
+
+    /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
+    /// made them after its node there. Its session may hold others, which are older.
+    async fn awaited(
+        &self,
+        coordinator: &dyn Coordinator,
+        leases: &ZnodePath,
+        (session, since): (i64, i64),
+    ) -> Result<usize, RequestError> {
+        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(&self.leases), 0);
+        for some in permits.rchunks(AT_ONCE) {
+            let read = |one: &Contender| coordinator.get(leases.join(&one.name).as_str());
+            let asked: Vec<_> = some.iter().rev().map(read).collect();
+            for one in asked {
+                let (of, at) = made(one.await)?;
+                // One that is gone by now is held by nobody either.
+                let is_gone = at == 0;
+                if !is_gone && (since == 0 || of != session || at <= since) {
+                    return Ok(awaited);
+                }
+                awaited += 1;
+            }
+        }
+        Ok(awaited)
     }
 
     /// The limit of kazoo's semaphore, if there are permits of one.
@@ -121,7 +160,7 @@ impl Session {
     /// for one.
     ///
     /// Nothing in ZooKeeper says how many permits a semaphore of Curator's has. Those that are there
-    /// count as held, but for the last one while its owner waits.
+    /// count as held, but for the last ones while their owner waits for them.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -165,13 +204,15 @@ impl Session {
         }
         found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let inner = |site: Site| Site { inner: true, ..site };
-        if !seen.leases.is_empty() || !seen.locks.is_empty() {
-            let held = seen.leases.len() - usize::from(seen.last_waits);
+        // Beside the permits of a semaphore; otherwise `locks` may be the directory of other locks.
+        let waiting = Curator.queue(&seen.locks).len();
+        if !seen.leases.is_empty() || waiting > 0 {
+            let held = seen.leases.len() - seen.waiting;
             let limit = Arc::new(AtomicU32::new(held.try_into().unwrap_or(u32::MAX)));
             let directory = plain.directory.join("leases");
             found.push((seen.leases.len(), at(directory, Arc::new(Permits::new(limit)))));
             let locks = at(plain.directory.join("locks"), Arc::new(Curator));
-            found.push((seen.locks.len(), inner(locks)));
+            found.push((waiting, inner(locks)));
         }
         if let Some(limit) = seen.kazoo_limit() {
             let driver = KazooPermits::new(Arc::new(AtomicU32::new(limit)), None);
@@ -188,6 +229,9 @@ impl Session {
     /// Returns the names of the locks below the session's root that are in use, in any layout,
     /// sorted: those that somebody holds or waits for. With a `prefix`, such as `orders`, only that lock
     /// and those below it.
+    ///
+    /// What this session may not read is [left out](Session::lock_names_and_unread). A name may have a segment
+    /// `locks` or `leases`, as no [`LockName`](crate::name::lock_name::LockName) has: then the lock is one below another root, which ends there.
     ///
     /// Costs about one request for each node that is no contender.
     ///
@@ -209,59 +253,105 @@ impl Session {
     ///
     /// Cancel safe: the call only reads.
     pub async fn lock_names(&self, prefix: Option<&str>) -> Result<Vec<String>, LockError> {
+        Ok(self.lock_names_and_unread(prefix).await?.0)
+    }
+
+    /// Returns the names of the locks in use, as [`lock_names`](Session::lock_names) does, and the paths of
+    /// the directories that this session may not read, sorted: what is in them is not known.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let _order = session.mutex("orders/7")?.acquire().await?;
+    /// let (names, unread) = session.lock_names_and_unread(None).await?;
+    /// assert_eq!((names, unread.len()), (vec!["orders/7".to_owned()], 0));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_names`](Session::lock_names).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the call only reads.
+    pub async fn lock_names_and_unread(
+        &self,
+        prefix: Option<&str>,
+    ) -> Result<(Vec<String>, Vec<String>), LockError> {
         let top = match prefix {
             Some(prefix) => self.site(prefix)?,
             None => self.site("all")?,
         };
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
         let drivers = layouts(self);
-        let (mut names, mut next) = (BTreeSet::new(), vec![directory.as_str().to_owned()]);
+        let (mut names, mut unread) = (BTreeSet::new(), BTreeSet::new());
+        let mut next = vec![directory.as_str().to_owned()];
         // Each batch has the whole time, however many there are.
         while !next.is_empty() {
             let paths = next.split_off(next.len().saturating_sub(BATCH));
             let look = async |generation: Arc<Generation>| {
-                walk(&**generation.coordinator(), &drivers, &paths).await
+                walk(&**generation.coordinator(), &drivers, &paths, directory.as_str()).await
             };
-            let (found, below) = top.look(look).await?;
-            names.extend(found);
-            next.extend(below);
+            let walked = top.look(look).await?;
+            names.extend(walked.found);
+            unread.extend(walked.unread);
+            next.extend(walked.next);
         }
         let root = if self.root().as_str() == "/" { "" } else { self.root().as_str() };
         let names = names.iter().filter_map(|path| path.strip_prefix(root)?.strip_prefix('/'));
-        Ok(names.map(str::to_owned).collect())
+        Ok((names.map(str::to_owned).collect(), unread.into_iter().collect()))
     }
 }
 
-/// Which of these paths are locks in use, and what is below them.
+/// What there is at some paths.
+#[derive(Default)]
+struct Walked {
+    /// Those of locks in use.
+    found: Vec<String>,
+    /// Those below.
+    next: Vec<String>,
+    /// Those that may not be read.
+    unread: Vec<String>,
+}
+
+/// Which of these paths are locks in use, and what is below them. `top` is where the walk begins.
 async fn walk(
     coordinator: &dyn Coordinator,
     drivers: &[Arc<dyn LockDriver>],
     paths: &[String],
-) -> Result<(Vec<String>, Vec<String>), RequestError> {
-    let (mut found, mut next) = (Vec::new(), Vec::new());
+    top: &str,
+) -> Result<Walked, RequestError> {
+    let mut walked = Walked::default();
     let asked: Vec<_> = paths.iter().map(|path| coordinator.children(path)).collect();
     for (path, asked) in paths.iter().zip(asked) {
         let children = match asked.await {
-            // What this session may not see is left out.
-            Err(RequestError::NoNode | RequestError::NoAuth) => continue,
+            Err(RequestError::NoNode) => continue,
+            Err(RequestError::NoAuth) => {
+                walked.unread.push(path.clone());
+                continue;
+            }
             children => children?,
         };
         let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
-        let above = path.strip_suffix("/leases").or_else(|| path.strip_suffix("/locks"));
-        if let Some(above) = above.filter(|_| !children.is_empty()) {
-            found.push(above.to_owned());
-            continue;
+        // The root may be called as the inside of a semaphore is.
+        let around = semaphore_around(path, &children).filter(|_| path != top);
+        if let Some(semaphore) = around {
+            walked.found.push(semaphore.to_owned());
+        } else if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
+            walked.found.push(path.trim_end_matches(KAZOO_INNER).to_owned());
         }
-        if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
-            found.push(path.trim_end_matches(KAZOO_INNER).to_owned());
-        }
-        let below = children.iter().filter(|child| !is_node(child));
+        let is_permit = |child: &str| around.is_some() && is_permit_of_curator(child);
+        let below = children.iter().filter(|child| !is_node(child) && !is_permit(child));
         let above = if path == "/" { "" } else { path.as_str() };
-        next.extend(below.map(|child| format!("{above}/{child}")));
-        let one = children.iter().any(|child| child == "lock");
-        if one && made(coordinator.get(&format!("{above}/lock")).await)?.0 != 0 {
-            found.push(path.clone());
+        walked.next.extend(below.map(|child| format!("{above}/{child}")));
+        if children.iter().any(|child| child == "lock") {
+            match made(coordinator.get(&format!("{above}/lock")).await) {
+                // It is among those below as well, and so it is told.
+                Err(RequestError::NoAuth) => {}
+                one => walked.found.extend((one?.0 != 0).then(|| path.clone())),
+            }
         }
     }
-    Ok((found, next))
+    Ok(walked)
 }

@@ -143,6 +143,16 @@ function showList() {
   empty.hidden = shown.length > 0 && !more;
   say(empty, more > 0 ? `and ${more} more; a filter shows them`
     : state.locks.length ? 'no lock is like this' : 'no lock is in use');
+  const left = leftOut();
+  byId('left-out').hidden = !left;
+  say(byId('left-out'), left);
+}
+
+// Why there may be more locks than are listed.
+function leftOut() {
+  const of = (all, one, many) => (all ? `Left out: ${all.length === 1 ? one : many} (${all.slice(0, 3).join(', ')}${all.length > 3 ? ', …' : ''}). ` : '');
+  return of(state.unread, 'a directory that may not be read', `${state.unread?.length} directories that may not be read`)
+    + of(state.elsewhere, 'the locks of another root', 'the locks of other roots');
 }
 
 // -- One lock -------------------------------------------------------------------------------------
@@ -375,6 +385,8 @@ async function breakIt(event) {
     });
     if (!deleted) throw new Error('The node was gone already.');
     byId('break').close();
+    // That it was broken may be known only after it was seen to be gone.
+    askTimeline();
   } catch (caught) {
     error.hidden = false;
     say(error, caught.message);
