@@ -47,7 +47,7 @@ rules! {
     /// Of two grants that exclude each other, the later has the greater token.
     TOKENS = "tokens", "Of two grants that exclude each other, the later has the greater token.";
     /// A call waits no longer than it says.
-    DEADLINE = "deadline", "A call waits at most `timeout × retries`, connecting included";
+    DEADLINE = "deadline", "A call waits for its lock at most `timeout × retries`, connecting included";
     /// An error is of a kind that can be.
     ERROR = "error", "An unreachable ZooKeeper is never reported as a busy lock.";
     /// A body runs once for a grant, and never without one.
@@ -109,7 +109,7 @@ rules! {
     /// A lock in use is not taken in another layout.
     LAYOUTS = "one-layout", "Within a process, a lock has one layout.";
     /// Nobody asks for the same thing without a pause.
-    REPEATED = "pauses", "Whatever proved too little is not asked for again without a pause.";
+    REPEATED = "pauses", "An answer that proves too little is not asked for again without a pause.";
     /// Nobody asks for a node that would be made after the connection is back.
     NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
