@@ -120,8 +120,9 @@ fn whoever_waits_for_zklock_sees_the_signal() {
 #[test]
 fn the_first_process_of_a_container_ends_with_the_code_of_the_signal() {
     let bed = Bed::new("first-code");
-    let inner =
-        bed.zklock(&["run", "a", "--", "sh", "-c", "echo > begun; kill -INT 1; sleep 1000"]);
+    // Again and again: what a shell is just starting may not hear it, and then the shell waits for that.
+    let asks = "echo > begun; while :; do kill -INT 1; sleep 0.1; done";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", asks]);
     let inner = through(&["env", "--default-signal"], &inner);
     let Some(mut outer) = contained(&inner) else { return };
     assert_eq!(outer.status().unwrap().code(), Some(130));
