@@ -7,7 +7,7 @@ use zklock_simulation::schedule::run;
 
 #[test]
 fn every_rule_holds_in_the_first_schedules() {
-    for (name, many) in [("general", 32), ("forgetful", 8), ("silence", 32)] {
+    for (name, many) in [("general", 32), ("forgetful", 8), ("silence", 32), ("lanes", 4)] {
         let profile = MIX.iter().find(|profile| profile.name == name).expect("it is in the mix");
         for seed in 0..many {
             let outcome = run(Chooser::random(seed), profile, false);
