@@ -379,8 +379,12 @@ impl<K: Kind> Guard<K> {
     /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
     /// waiter of this process. If ZooKeeper does not answer, this takes at most the session timeout
     /// and two ticks of the server: by then the servers have ended the session, and deleted the node
-    /// with it. (In layouts whose paths recur, such as [`OneNode`](crate::layout::OneNode), and with
-    /// `lock_delay` or `hold_at_least`, half a session timeout more.) See `docs/lost.md`.
+    /// with it. (In layouts whose paths recur, such as [`OneNode`](crate::layout::OneNode), with
+    /// `lock_delay` or `hold_at_least`, and where the turn of this process ends and it is first asked
+    /// whether another one waits, half a session timeout more.) See `docs/lost.md`.
+    ///
+    /// While others of this process hold it as well, by a nested call or for reading, and with
+    /// [`linger`](crate::base::options::LockOptions::linger), the node stays, and this does not wait.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -408,7 +412,7 @@ impl<K: Kind> Guard<K> {
             let releasing = Releasing(Some(self.view.grant()), Some(now));
             let (deletions, lost) = hold.give_back(now);
             let outcome = match deletions.is_empty() {
-                // The lock has passed to the next waiter.
+                // The lock has passed to the next waiter, or its node is kept.
                 true => Ok(()),
                 false => deletions.await.map_err(|error| {
                     let why = "the server refused to delete its node, which stays until its \

@@ -54,13 +54,13 @@ impl<W: Copy, O> Callers<W, O> {
         self.tries
     }
 
-    /// A waiter asks for its outcome.
+    /// A waiter asks for its outcome, which comes with what is known of the waiter.
     pub fn poll(
         &mut self,
         place: Place,
         waker: &Waker,
         old: &mut Option<Waker>,
-    ) -> Poll<Option<Outcome<O>>> {
+    ) -> Poll<Option<(Waiter<W>, Outcome<O>)>> {
         self.waiters.poll(place, waker, old)
     }
 

@@ -36,6 +36,7 @@ use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{LocalQueue, of_type};
+use crate::session::releaser::Deletions;
 
 mod behind;
 mod beside;
@@ -163,6 +164,7 @@ impl Queue<Locks> {
         let beside = Granting::new(&self, now);
         drop(self.decide(|state| state.stepped_down(nodes, by, &beside)));
         sole.forget();
+        self.forget_single();
         if let Some(deletion) = from.release() {
             // If the server refuses it, the session is retired, and the observer is told. A waiter
             // has no guard meanwhile that could report a loss.
@@ -286,8 +288,15 @@ impl Engine for Locks {
         }
     }
 
-    fn ask_behind(queue: &Arc<LockQueue>, lease: Arc<Lease>) {
-        queue.session().spawner().spawn(queue.clone().ask_behind(lease));
+    fn ask_behind(
+        queue: &Arc<LockQueue>,
+        lease: Arc<Lease>,
+    ) -> Option<oneshot::Receiver<Deletions>> {
+        // Of readers, whoever leaves the others waits for nothing.
+        let is_released = matches!(queue.lock().state.phase(), Phase::Asking { .. });
+        let (tell, told) = oneshot::channel();
+        queue.session().spawner().spawn(queue.clone().ask_behind(lease, tell));
+        is_released.then_some(told)
     }
 
     fn accompany(queue: &Arc<LockQueue>, lease: Arc<Lease>, stop: Arc<Notify>) {
@@ -318,6 +327,13 @@ impl Engine for Locks {
         let spawner = queue.session().spawner().clone();
         let work = queue.step_down_to_reader(writer);
         spawner.spawn(async move { drop(tell.send(work.await)) });
-        Box::pin(async move { told.await.unwrap_or_else(|_| Err((closed(), Hold::none()))) })
+        Box::pin(async move {
+            let stepped = told.await.unwrap_or_else(|_| Err((closed(), Hold::none())))?;
+            // It may have been told of long before it was polled.
+            match stepped.grant().filter(|reader| !reader.is_valid()) {
+                Some(reader) => Err((reader.lost_error(), Hold::none())),
+                None => Ok(stepped),
+            }
+        })
     }
 }

@@ -62,6 +62,13 @@ pub struct Permits {
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<PermitQueue>, #[allow(dead_code, reason = "it is counted")] Arc<()>);
 
+impl Handle {
+    /// Is not counted any more: nobody will acquire anything by it.
+    pub fn let_go(&mut self) {
+        self.1 = Arc::default();
+    }
+}
+
 impl Deref for Handle {
     type Target = Arc<PermitQueue>;
 

@@ -201,6 +201,13 @@ impl<E: Engine> Queue<E> {
             self.common.singles.note(holder);
         }
     }
+
+    /// The same, when that holder has ended.
+    pub fn forget_single(&self) {
+        if self.main.is_some() {
+            self.common.singles.forget_one();
+        }
+    }
 }
 
 impl<E: Engine> Drop for Queue<E> {

@@ -17,6 +17,8 @@ pub struct Singles(Mutex<Common>);
 struct Common {
     /// May contain some that have ended.
     holders: Vec<Weak<Grant>>,
+    /// How many have not ended. Whoever keeps a view of one that has ended keeps it among the others.
+    held: usize,
     /// The connection for those whose nodes are being created.
     line: Weak<Line>,
 }
@@ -41,13 +43,21 @@ impl Singles {
 
     /// Records a holder of the lock.
     pub fn note(&self, holder: &Arc<Grant>) {
-        let holders = &mut self.lock().holders;
+        let mut common = self.lock();
+        let holders = &mut common.holders;
         if holders.len() == holders.capacity() {
             holders.retain(|other| other.strong_count() > 0);
             // Cleaned up rarely, so that not each of many holders looks at all the others.
             holders.reserve(holders.len());
         }
         holders.push(Arc::downgrade(holder));
+        common.held += 1;
+    }
+
+    /// Records that one of the holders has ended.
+    pub fn forget_one(&self) {
+        let mut common = self.lock();
+        common.held = common.held.saturating_sub(1);
     }
 
     /// The holders of the lock.
@@ -58,9 +68,9 @@ impl Singles {
         there
     }
 
-    /// Whether anybody may hold the lock. Drops no holder, so that it can be asked under any lock.
+    /// Whether anybody holds the lock. Drops no holder, so that it can be asked under any lock.
     pub fn is_held(&self) -> bool {
-        self.lock().holders.iter().any(|holder| holder.strong_count() > 0)
+        self.lock().held > 0
     }
 
     fn line(&self) -> Option<Arc<Line>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::base::clock::Instant;
-use crate::base::error::LockError;
+use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::{GrantSource, Hold};
@@ -16,8 +16,14 @@ use crate::session::lane::closed;
 
 /// A queue that can be waited in.
 pub trait WaitQueue: GrantSource + Sized {
-    /// A waiter asks for its outcome.
-    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>>;
+    /// What is known of a waiter.
+    type Waiter;
+
+    /// A waiter asks for its outcome, which comes with what is known of the waiter.
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<(Self::Waiter, Outcome<Hold>)>>;
+
+    /// A waiter that was given what it wants, and lost it before it could take it, takes the last place.
+    fn join_again(self: &Arc<Self>, waiter: Self::Waiter) -> Joined<Self>;
 
     /// A waiter gives up its place.
     fn leave(self: &Arc<Self>, place: Place);
@@ -87,6 +93,25 @@ impl<Q: WaitQueue> PlaceInQueue<Q> {
         }
     }
 
+    /// Gives back what was lost before the caller took it, and begins again: whoever waits is told of no
+    /// loss, and waits on until the same deadline. Returns an outcome that it has at once.
+    #[cold]
+    fn join_again(&mut self, waiter: Q::Waiter, lost: Hold) -> Option<Outcome<Hold>> {
+        drop(lost);
+        match self.queue.join_again(waiter) {
+            Joined::Granted(hold) => Some(Ok(hold)),
+            Joined::Waits(mut place) => {
+                self.place = place.place.take();
+                None
+            }
+            Joined::Busy(queue) => {
+                let busy = LockError::new(ErrorKind::Busy, "");
+                Some(Err(busy.held_by(queue.holder_here(None))))
+            }
+            Joined::Refused(error) => Some(Err(error)),
+        }
+    }
+
     /// Tells the observers that the caller dropped its future.
     fn tell_cancelled(&self) {
         let (queue, events) = (&self.queue, self.queue.session().events());
@@ -107,11 +132,21 @@ impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
     type Output = Outcome<Hold>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(place) = self.place else { return Poll::Pending };
-        let Poll::Ready(outcome) = self.queue.poll(place, cx.waker()) else { return Poll::Pending };
-        self.place = None;
-        let outcome = outcome.unwrap_or_else(|| Err(closed()));
-        Poll::Ready(outcome.map_err(|error| error.on(self.queue.lock_name().clone())))
+        while let Some(place) = self.place {
+            let Poll::Ready(settled) = self.queue.poll(place, cx.waker()) else { break };
+            self.place = None;
+            let outcome = match settled {
+                None => Err(closed()),
+                // Since the grant the task was not polled, or the whole machine stood still.
+                Some((waiter, Ok(hold))) if hold.is_lost() => match self.join_again(waiter, hold) {
+                    Some(outcome) => outcome,
+                    None => continue,
+                },
+                Some((_, outcome)) => outcome,
+            };
+            return Poll::Ready(outcome.map_err(|error| error.on(self.queue.lock_name().clone())));
+        }
+        Poll::Pending
     }
 }
 

@@ -201,14 +201,14 @@ impl<I, T> Waiters<I, T> {
         wakers
     }
 
-    /// Takes the outcome of a waiter, which is then removed, or stores its waker. The one that was known
-    /// before is `old`, to be dropped once the queue is unlocked: a task is dropped with its last waker.
+    /// Takes a waiter that has its outcome, or stores its waker. The one that was known before is `old`, to
+    /// be dropped once the queue is unlocked: a task is dropped with its last waker.
     pub fn poll(
         &mut self,
         place: Place,
         waker: &Waker,
         old: &mut Option<Waker>,
-    ) -> Poll<Option<T>> {
+    ) -> Poll<Option<(I, T)>> {
         let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
         match &mut slot.stage {
             Stage::Waits(Some(known)) if known.will_wake(waker) => {}
@@ -218,11 +218,12 @@ impl<I, T> Waiters<I, T> {
         Poll::Pending
     }
 
-    /// Clears a slot, and returns the outcome, or the waker if it has none.
-    fn clear(&mut self, place: Place) -> Result<T, Option<Waker>> {
-        match self.slots.remove(place.key).stage {
+    /// Clears a slot, and returns what is known of the waiter, with its outcome; or the waker if it has none.
+    fn clear(&mut self, place: Place) -> Result<(I, T), Option<Waker>> {
+        let Slot { info, stage, .. } = self.slots.remove(place.key);
+        match stage {
             Stage::Waits(waker) => Err(waker),
-            Stage::Settled(outcome) => Ok(outcome),
+            Stage::Settled(outcome) => Ok((info, outcome)),
         }
     }
 
@@ -241,7 +242,7 @@ impl<I, T> Waiters<I, T> {
                 });
             }
         }
-        outcome
+        outcome.map(|(_, outcome)| outcome)
     }
 }
 
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(waiters.first(), Some(&1));
         assert!(waiters.settle_first(|n| *n * 10).is_none());
         assert_eq!(waiters.len(), 2);
-        assert_eq!(waiters.poll(places[1], Waker::noop(), &mut None), Poll::Ready(Some(10)));
+        assert_eq!(waiters.poll(places[1], Waker::noop(), &mut None), Poll::Ready(Some((1, 10))));
         assert_eq!(waiters.poll(places[2], Waker::noop(), &mut None), Poll::Pending);
         assert!(waiters.settle_first(|n| *n * 10).is_some());
         assert_eq!(waiters.leave(places[2]).ok(), Some(20));
@@ -285,7 +286,7 @@ mod tests {
         let wakers = waiters.settle_where(|n, place| n % 2 == 0 && place.is_before(next), |n| *n);
         assert!(wakers.is_empty() && waiters.len() == 2);
         assert_eq!(waiters.iter().collect::<Vec<_>>(), [&3, &4]);
-        assert_eq!(waiters.poll(places[2], Waker::noop(), &mut None), Poll::Ready(Some(2)));
+        assert_eq!(waiters.poll(places[2], Waker::noop(), &mut None), Poll::Ready(Some((2, 2))));
         assert_eq!(waiters.leave(places[0]).ok(), Some(0));
         assert!(waiters.settle_first(|n| *n).is_none() && waiters.first() == Some(&4));
         assert_eq!(waiters.poll(late, Waker::noop(), &mut None), Poll::Pending);

@@ -101,7 +101,11 @@ impl Semaphore {
                 (info.directory, info.driver, info.misfit) = (new.directory, new.driver, None);
                 (shared.queue, shared.unmixed) = (queue, OnceLock::new());
             }
-            Err(error) => shared.info.misfit = Some(error),
+            Err(error) => {
+                shared.info.misfit = Some(error);
+                // It acquires nothing, and so keeps nobody from another limit.
+                shared.queue.let_go();
+            }
         }
         self
     }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use zklock::layout::Kazoo;
 use zklock::{AnyLock, Handoffs, LockOptions, Semaphore, Session};
 
-use crate::support::{on, prompt};
+use crate::support::{client, on, prompt};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -176,4 +176,64 @@ async fn parts_are_handed_on_as_the_whole_is() {
     drop(third);
     settle().await;
     assert_eq!(*order.lock().unwrap(), ["here", "there", "later"]);
+}
+
+/// Where the turn of a process ends, it asks whether another process waits; and whoever released the lock
+/// waits until that is decided, too.
+#[tokio::test(start_paused = true)]
+async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has_the_lock() {
+    for is_wanted in [false, true] {
+        for kind in 0..2 {
+            let (store, session) = prompt();
+            let there = locks(&on(&store), Handoffs::NONE).swap_remove(kind).1;
+            let lock = locks(&session, Handoffs::NONE).swap_remove(kind).1;
+            let guard = lock.acquire().await.unwrap();
+            let node = guard.path().to_owned();
+            let theirs = tokio::spawn(async move {
+                if is_wanted {
+                    let guard = there.acquire().await.unwrap();
+                    sleep(LONG).await;
+                    drop(guard);
+                }
+            });
+            settle().await;
+            let next = tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                sleep(LONG).await;
+                guard.path().to_owned()
+            });
+            settle().await;
+            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            faults.hold_replies();
+            let mut releasing = Box::pin(guard.release());
+            let moment = Duration::from_millis(100);
+            assert!(tokio::time::timeout(moment, &mut releasing).await.is_err(), "{is_wanted}");
+            faults.release();
+            releasing.await.unwrap();
+            let (directory, name) = node.rsplit_once('/').unwrap();
+            let left = client(&store).await.children(directory).await.unwrap();
+            let (stays, all) = (left.iter().any(|other| other == name), left.len());
+            assert_eq!((stays, all), if is_wanted { (false, 2) } else { (true, 1) });
+            // The node that was kept is the next caller's.
+            assert_eq!(next.await.unwrap() == node, !is_wanted);
+            theirs.await.unwrap();
+        }
+    }
+}
+
+/// The server answers nothing: neither the question nor the deletion.
+#[tokio::test(start_paused = true)]
+async fn a_release_at_the_bound_ends_in_time_in_silence() {
+    let (store, session) = prompt();
+    let lock = locks(&session, Handoffs::NONE).swap_remove(0).1;
+    let guard = lock.acquire().await.unwrap();
+    let next = tokio::spawn(async move { lock.acquire().await.unwrap().is_valid() });
+    settle().await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.silence();
+    let start = Instant::now();
+    drop(guard.release().await);
+    assert!(start.elapsed() <= Duration::from_secs(15), "{:?}", start.elapsed());
+    faults.reconnect();
+    assert!(next.await.unwrap());
 }

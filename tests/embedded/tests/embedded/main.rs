@@ -44,6 +44,7 @@ mod semaphore;
 mod split;
 mod stop_at;
 mod support;
+mod taken_late;
 mod template;
 mod tries;
 mod view;

@@ -515,3 +515,38 @@ async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_
         assert!(next.is_valid() && session.zookeeper_session().unwrap().1 > generation);
     }
 }
+
+/// It acquires nothing: the limit that it asked for keeps nobody out.
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_whose_layout_is_refused_does_not_reserve_its_limit() {
+    let (_, session) = prompt();
+    let at_node = session.semaphore_with_limit_at("a", "limit", 3).unwrap();
+    let kept = at_node.clone();
+    let refused = at_node.with_driver(Kazoo::default());
+    assert_eq!(refused.acquire().await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert!(session.semaphore("a", 2).is_err(), "its clone is still there");
+    drop(kept);
+    let other = session.semaphore("a", 2).unwrap();
+    drop(other.acquire_many(2).await.unwrap());
+    assert_eq!(refused.acquire().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_keeps_a_view_of_a_permit_does_not_reserve_its_limit() {
+    for fair in [false, true] {
+        let (_, session) = prompt();
+        let options = LockOptions::new().fair(fair);
+        let semaphore = session.semaphore("a", 2).unwrap().with_options(options);
+        let mut permit = semaphore.acquire_many(2).await.unwrap();
+        let part = permit.split(1).unwrap();
+        let views = [permit.view(), part.view()];
+        drop(semaphore);
+        assert!(session.semaphore("a", 3).is_err(), "fair: {fair}");
+        permit.release().await.unwrap();
+        assert!(session.semaphore("a", 3).is_err(), "fair: {fair}");
+        drop(part);
+        let other = session.semaphore("a", 3).unwrap();
+        drop(other.acquire_many(3).await.unwrap());
+        assert!(views.iter().all(|view| !view.is_valid()));
+    }
+}

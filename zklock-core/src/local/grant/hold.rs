@@ -32,6 +32,11 @@ impl Hold {
         self.0.as_ref()
     }
 
+    /// Whether the lock was lost by now.
+    pub fn is_lost(&self) -> bool {
+        self.0.as_deref().is_some_and(|grant| !grant.is_leased_at(grant.now()))
+    }
+
     /// How it was granted: the first hold of a grant.
     pub fn as_granted(&self) -> Option<Granted> {
         self.0.as_deref().map(|grant| grant.as_granted(false))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_lite::future::or;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::Locks;
 use crate::acquire::lease::Lease;
@@ -14,10 +14,16 @@ use crate::coordinator::traits::{Link, Watch};
 use crate::local::grant::GrantSource;
 use crate::local::panics::catch;
 use crate::local::queue::{Granting, Queue};
+use crate::session::releaser::{Deletions, or_forgotten};
 
 impl Queue<Locks> {
     /// Finds out whether a contender is behind a node, when this process has kept it for its turn.
-    pub(super) async fn ask_behind(self: Arc<Self>, lease: Arc<Lease>) {
+    /// The deletion of the node, if it is deleted, is told to whoever let go of it.
+    pub(super) async fn ask_behind(
+        self: Arc<Self>,
+        lease: Arc<Lease>,
+        tell: oneshot::Sender<Deletions>,
+    ) {
         let behind = loop {
             if let Some(behind) = self.is_anybody_behind(&lease).await {
                 break behind;
@@ -28,8 +34,10 @@ impl Queue<Locks> {
             lease.generation().pause(RetryPolicy::default().pause(3)).await;
         };
         let by = Granting::new(&self, self.now());
-        drop(self.decide(|state| state.asked(&lease, behind, &by)));
+        let deletions = self.decide(|state| state.asked(&lease, behind, &by));
         by.tell_handed_on();
+        // If nobody waits for it, it goes on in the background.
+        drop(tell.send(deletions));
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
@@ -37,10 +45,12 @@ impl Queue<Locks> {
         driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
-    /// Whether another contender waits behind this node; `None` if nobody replies.
+    /// Whether another contender waits behind this node; `None` if nobody replies in time: until then, nobody
+    /// can use a lock that was released.
     async fn is_anybody_behind(&self, lease: &Lease) -> Option<bool> {
-        let coordinator = lease.generation().coordinator();
-        let listed = match coordinator.children(self.path()).await {
+        let generation = lease.generation();
+        let listing = generation.coordinator().children(self.path());
+        let listed = match or_forgotten(generation, generation.patience(), listing).await {
             Ok(listed) => listed,
             Err(error) if error.is_definite() => return Some(true),
             Err(_) => return None,

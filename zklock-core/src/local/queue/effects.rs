@@ -87,7 +87,7 @@ impl<E: Engine> Queue<E> {
         // The deletions are sent before the creation of the next node.
         let quiet = todo.release.is_some() || !todo.more.is_empty() || todo.cancel;
         let released = todo.release.into_iter().chain(todo.more);
-        let deletions = released.filter_map(|lease| lease.release()).collect();
+        let mut deletions: Deletions = released.filter_map(|lease| lease.release()).collect();
         let Rare { let_go, tried } = todo.rare.map(|rare| *rare).unwrap_or_default();
         let_go.into_iter().for_each(|lease| lease.let_go());
         if let Some((fetch, looks)) = fetch {
@@ -96,8 +96,8 @@ impl<E: Engine> Queue<E> {
             let spawner = lane_permit.lane().spawner().clone();
             spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, fetch, looks));
         }
-        if let Some(lease) = todo.ask {
-            E::ask_behind(self, lease);
+        if let Some(told) = todo.ask.and_then(|lease| E::ask_behind(self, lease)) {
+            deletions = deletions.and_later(told);
         }
         if let Some((lease, stop)) = accompany {
             E::accompany(self, lease, stop);

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::Queue;
 use crate::acquire::lease::Lease;
@@ -25,6 +25,7 @@ use crate::local::wait_queue::Joined;
 use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::lane::LanePermit;
+use crate::session::releaser::Deletions;
 
 /// A queue as something to refer to.
 pub type Shared<E> = Arc<Queue<E>>;
@@ -87,8 +88,11 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     /// them gets an error.
     fn refuse_stuck(queue: &Shared<Self>, tried: &[(Caller, Self::Wants)]);
 
-    /// Finds out whether a contender is behind this node.
-    fn ask_behind(_: &Shared<Self>, _: Arc<Lease>) {}
+    /// Finds out whether a contender is behind this node. If whoever released it has to wait for the answer,
+    /// this is where the deletion comes from, if there is one.
+    fn ask_behind(_: &Shared<Self>, _: Arc<Lease>) -> Option<oneshot::Receiver<Deletions>> {
+        None
+    }
 
     /// Watches for contenders behind this node, until it is stopped.
     fn accompany(_: &Shared<Self>, _: Arc<Lease>, _stop: Arc<Notify>) {}

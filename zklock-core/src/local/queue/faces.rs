@@ -7,6 +7,7 @@ use std::task::{Poll, Waker};
 
 use super::{Engine, Granting, Inner, Queue};
 use crate::acquire::target::Target;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{Holder, LockError};
 use crate::base::mode::Mode;
@@ -16,7 +17,7 @@ use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
-use crate::local::wait_queue::WaitQueue;
+use crate::local::wait_queue::{Joined, WaitQueue};
 use crate::local::waiter::Waiter;
 use crate::local::waiters::{Outcome, Place};
 use crate::session::handle::Session;
@@ -57,16 +58,26 @@ impl<E: Engine> GrantSource for Queue<E> {
         let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         let deletions = self.decide(|state| state.release(leases, is_it, grant.linger(), &by));
         by.tell_handed_on();
+        self.forget_single();
         deletions
     }
 }
 
 impl<E: Engine> WaitQueue for Queue<E> {
-    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
+    type Waiter = Waiter<E::Wants>;
+
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<(Self::Waiter, Outcome<Hold>)>> {
         let mut old = None;
         let polled = self.lock().state.poll(place, waker, &mut old);
         drop(old);
         polled
+    }
+
+    fn join_again(self: &Arc<Self>, waiter: Self::Waiter) -> Joined<Self> {
+        let (who, scope) = (waiter.who, waiter.who.scope());
+        let is_own = |other: &Caller| who.is_same(other) || scope != 0 && other.scope() == scope;
+        // A grant is checked at the present time, not at that of the call.
+        self.join(Waiter { since: self.now(), ahead: 0, ..waiter }, is_own).0
     }
 
     fn leave(self: &Arc<Self>, place: Place) {

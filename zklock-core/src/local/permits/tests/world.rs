@@ -321,11 +321,11 @@ impl World<'_> {
     /// Lets those hold their permits that were given some.
     fn wake(&mut self) {
         for (caller, place) in std::mem::take(&mut self.places) {
-            let Poll::Ready(outcome) = self.state.poll(place, Waker::noop(), &mut None) else {
+            let Poll::Ready(settled) = self.state.poll(place, Waker::noop(), &mut None) else {
                 self.places.push((caller, place));
                 continue;
             };
-            let (number, leases) = outcome.unwrap().unwrap();
+            let (number, leases) = settled.unwrap().1.unwrap();
             assert_eq!(leases.len(), self.wanted(caller) as usize);
             self.held.insert(number, leases);
             self.after(HOLD, Step::LetGo(caller, number));

@@ -198,7 +198,7 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
         }
         places.retain(|(caller, place)| match state.poll(*place, Waker::noop(), &mut None) {
             Poll::Ready(granted) => {
-                let number = granted.unwrap().unwrap();
+                let number = granted.unwrap().1.unwrap();
                 steps.insert((now + HOLD, Step::LetGo(*caller, number)));
                 false
             }

@@ -1,0 +1,270 @@
+//! Callers that are polled late: whoever is granted a lock and loses it before its task runs is not
+//! handed what it lost.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zklock::layout::Kazoo;
+use zklock::{
+    AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session, ZkLockTemplate,
+};
+
+use crate::support::{about, client, contenders, on, store};
+
+const MOMENT: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Polls a caller once: its task is not woken by what comes.
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Everything that can be acquired, by a name of its own.
+fn locks(session: &Session) -> Vec<(&'static str, AnyLock)> {
+    let fair = LockOptions::new().fair(true);
+    let rw_lock = session.rw_lock("rw").unwrap();
+    let semaphore = |name: &str| session.semaphore(name, 3).unwrap();
+    let kazoo = semaphore("kazoo").with_driver(Kazoo::default());
+    vec![
+        ("mutex", session.mutex("mutex").unwrap().into()),
+        ("fair", session.mutex("fair").unwrap().with_options(fair).into()),
+        ("read", AnyLock::Read(rw_lock.clone())),
+        ("write", AnyLock::Write(rw_lock)),
+        ("permit", semaphore("permit").into()),
+        ("permits", AnyLock::Permits(semaphore("permits"), 3)),
+        ("fair permits", AnyLock::Permits(semaphore("fair-permits").with_options(fair), 2)),
+        ("kazoo", AnyLock::Permits(kazoo, 2)),
+    ]
+}
+
+/// How what was granted is lost before anybody takes it.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Expired,
+    RanOut,
+    Deleted,
+}
+
+impl Loss {
+    const ALL: [Loss; 3] = [Loss::Expired, Loss::RanOut, Loss::Deleted];
+
+    async fn happens(self, store: &Embedded, session: &Session) {
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        match self {
+            Loss::Expired => faults.expire(),
+            Loss::RanOut => {
+                faults.silence();
+                sleep(Duration::from_secs(30)).await;
+                faults.reconnect();
+            }
+            Loss::Deleted => {
+                let client = client(store).await;
+                for name in ["mutex", "fair", "rw", "permit", "permits", "fair-permits", "kazoo"] {
+                    for below in ["", "/leases"] {
+                        let directory = format!("/zklock/{name}{below}");
+                        for node in client.children(&directory).await.unwrap_or_default() {
+                            if node != "leases" && node != "locks" {
+                                client.delete(&format!("{directory}/{node}")).await.unwrap();
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        sleep(MOMENT).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_was_lost_before_it_was_taken_is_not_handed_out() {
+    let mut at_once = 0;
+    for loss in Loss::ALL {
+        let (store, session) = store();
+        for (kind, lock) in locks(&session) {
+            let start = lock.acquire().await.unwrap();
+            let first = start.fencing_token();
+            start.release().await.unwrap();
+            let mut acquires = [
+                Box::pin(lock.acquire()) as Pin<Box<dyn Future<Output = _>>>,
+                Box::pin(lock.acquire_timeout(LONG)),
+                Box::pin(lock.acquire_tries()),
+                Box::pin(lock.try_acquire()),
+            ];
+            for (way, acquire) in acquires.iter_mut().enumerate() {
+                let what = format!("{kind}, {loss:?}, way {way}");
+                // Rarely the answers are there at once.
+                if let Poll::Ready(guard) = poll_once(acquire.as_mut()) {
+                    let guard = guard.unwrap_or_else(|error| panic!("{what}: {error:#}"));
+                    assert!(guard.is_valid(), "{what}");
+                    at_once += 1;
+                    guard.release().await.unwrap();
+                    continue;
+                }
+                sleep(MOMENT).await;
+                loss.happens(&store, &session).await;
+                let start = Instant::now();
+                let acquired = acquire.as_mut().await;
+                // The time of the options is over by then. An answer that came only after the silence may
+                // be a grant all the same.
+                if let (Loss::RanOut, 2 | 3, Err(error)) = (loss, way, &acquired) {
+                    assert!(error.is_unavailable() || error.is_busy(), "{what}: {error:#}");
+                    continue;
+                }
+                let guard = acquired.unwrap_or_else(|error| panic!("{what}: {error:#}"));
+                assert!(guard.is_valid(), "{what}");
+                assert!(guard.fencing_token() > first, "{what}");
+                assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+                guard.release().await.unwrap();
+            }
+            drop(acquires);
+            for below in ["", "/leases", "/locks"] {
+                let left = contenders(&store, &format!("/zklock/{}{below}", lock.name())).await;
+                let is_node = |name: &String| name != "leases" && name != "locks";
+                assert!(!left.iter().any(is_node), "{kind}, {loss:?}: {left:?}");
+            }
+        }
+    }
+    assert!(at_once < 10, "{at_once} were not polled late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_was_handed_on_and_lost_is_acquired_anew_behind_those_who_wait() {
+    for loss in Loss::ALL {
+        let (store, session) = store();
+        let mutex = session.mutex("mutex").unwrap();
+        let held = mutex.acquire().await.unwrap();
+        let mut late = pin!(mutex.acquire());
+        assert!(poll_once(late.as_mut()).is_pending());
+        let behind = tokio::spawn({
+            let mutex = mutex.clone();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        sleep(MOMENT).await;
+        held.release().await.unwrap();
+        assert!(!behind.is_finished());
+        loss.happens(&store, &session).await;
+        let behind = behind.await.unwrap();
+        assert!(behind.is_valid(), "{loss:?}");
+        assert!(poll_once(late.as_mut()).is_pending(), "{loss:?}");
+        assert!(behind.is_valid(), "{loss:?}");
+        let token = behind.fencing_token();
+        behind.release().await.unwrap();
+        let guard = late.await.unwrap();
+        assert!(guard.is_valid() && guard.fencing_token() > token, "{loss:?}");
+        assert_eq!(contenders(&store, "/zklock/mutex").await.len(), 1, "{loss:?}");
+    }
+}
+
+/// Tells apart what observers were told.
+#[derive(Debug, Default)]
+struct Told {
+    acquired: AtomicUsize,
+    errors: StdMutex<Vec<ErrorKind>>,
+}
+
+impl Observer for Told {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Acquired { .. } => drop(self.acquired.fetch_add(1, Ordering::SeqCst)),
+            Event::NotAcquired { error, .. } => self.errors.lock().unwrap().push(error.kind()),
+            _ => {}
+        }
+    }
+}
+
+/// The time of the call is that of the first wait and the second together.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_too_late_waits_until_its_deadline_and_no_acquire_is_told() {
+    let (store, told) = (Embedded::new(), Arc::new(Told::default()));
+    let builder = Session::embedded_builder(&store).observer(told.clone());
+    let session = builder.open().unwrap();
+    let other = on(&store);
+    let mutex = session.mutex("a").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let options = LockOptions::new().timeout(Duration::from_secs(2)).retries(2);
+    let trying = mutex.clone().with_options(options);
+    let start = Instant::now();
+    let mut late = pin!(trying.acquire_tries());
+    assert!(poll_once(late.as_mut()).is_pending());
+    sleep(Duration::from_secs(1)).await;
+    held.release().await.unwrap();
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    let theirs = other.mutex("a").unwrap().acquire().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let error = late.await.unwrap_err();
+    assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
+    about(start.elapsed(), Duration::from_secs(4));
+    assert!(theirs.is_valid());
+    drop(theirs);
+    let guard = mutex.acquire().await.unwrap();
+    // A thread tells them, in real time.
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while told.acquired.load(Ordering::SeqCst) < 2 && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(told.acquired.load(Ordering::SeqCst), 2, "the first and the last");
+    assert_eq!(*told.errors.lock().unwrap(), [ErrorKind::Busy]);
+    drop(guard);
+}
+
+/// A try that lost what it was given is busy, as if it came now.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_lost_it_to_another_caller_of_its_process_is_busy() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    sleep(MOMENT).await;
+    let mut late = pin!(mutex.try_acquire());
+    assert!(poll_once(late.as_mut()).is_pending());
+    sleep(MOMENT).await;
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    let guard = mutex.acquire().await.unwrap();
+    let error = late.await.unwrap_err();
+    assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_locks_and_bodies_begin_with_what_is_still_held() {
+    let (store, session) = store();
+    let multi = MultiLock::new([session.mutex("a").unwrap(), session.mutex("b").unwrap()]).unwrap();
+    let template = ZkLockTemplate::new(session.clone());
+    let ran = AtomicUsize::new(0);
+    let body = || async {
+        ran.fetch_add(1, Ordering::SeqCst);
+        assert!(zklock::current().is_valid());
+    };
+    for _ in 0..2 {
+        let mut together = pin!(multi.acquire());
+        let mut one = pin!(template.execute("c", body));
+        assert!(poll_once(together.as_mut()).is_pending());
+        assert!(poll_once(one.as_mut()).is_pending());
+        sleep(MOMENT).await;
+        store.faults(session.zookeeper_session().unwrap().0).expire();
+        one.await.unwrap();
+        let guard = together.await.unwrap();
+        assert!(guard.is_valid() && guard.members().iter().all(|member| member.is_valid()));
+        guard.release().await.unwrap();
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
+    let (store, session) = store();
+    let writing = session.rw_lock("a").unwrap().write().await.unwrap();
+    let mut downgrading = pin!(writing.downgrade());
+    assert!(poll_once(downgrading.as_mut()).is_pending());
+    sleep(MOMENT).await;
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    let refused = downgrading.await.unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    assert!(!refused.into_guard().is_valid());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    drop(session.rw_lock("a").unwrap().write().await.unwrap());
+}
