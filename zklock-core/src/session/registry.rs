@@ -1,14 +1,15 @@
 //! The registry: which session the attribute and the template use.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, ThreadId};
 
 use once_cell::sync::Lazy;
 use tokio::runtime;
 
-use crate::base::error::LockError;
+use crate::base::error::{ErrorKind, LockError};
 use crate::session::environment::from_environment;
 use crate::session::handle::Session;
 
@@ -32,6 +33,8 @@ pub struct SessionRegistry {
     /// Sessions that only one runtime or thread sees.
     local: RwLock<HashMap<Place, Vec<Local>>>,
     locals: AtomicUsize,
+    /// Held while a session is opened; nobody else waits for it.
+    opening: Mutex<()>,
 }
 
 /// One installed session: the number of its installation, its name, and the session.
@@ -198,37 +201,71 @@ impl SessionRegistry {
         if let Some(session) = self.local(name) {
             return Ok(session);
         }
+        match self.known(name) {
+            Some(session) => Ok(session),
+            None => self.make(name, || from_environment(name)?.open()),
+        }
+    }
+
+    fn known(&self, name: Option<&str>) -> Option<Session> {
         match name {
+            None => self.default.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            Some(name) => {
+                self.named.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+            }
+        }
+    }
+
+    /// Opens a session that is not registered, one after the other. What the opening calls (a
+    /// subscriber of logs, a recorder of metrics) may ask the registry as well.
+    fn make(
+        &self,
+        name: Option<&str>,
+        open: impl FnOnce() -> Result<Session, LockError>,
+    ) -> Result<Session, LockError> {
+        let Some(_opens) = Opens::begin() else {
+            let why = "a session is being opened, and what that calls asked for one that is not \
+                       registered";
+            return Err(LockError::new(ErrorKind::NotConfigured, why));
+        };
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = self.known(name) {
+            return Ok(session);
+        }
+        let opened = open()?;
+        let session = match name {
             None => {
-                let default = self.default.read().unwrap_or_else(PoisonError::into_inner).clone();
-                default.map_or_else(|| self.make_default(), Ok)
+                let mut default = self.default.write().unwrap_or_else(PoisonError::into_inner);
+                default.get_or_insert_with(|| opened.clone()).clone()
             }
             Some(name) => {
-                let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
-                let known = named.get(name).cloned();
-                drop(named);
-                known.map_or_else(|| self.make_named(name), Ok)
+                let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+                named.entry(Arc::from(name)).or_insert_with(|| opened.clone()).clone()
             }
-        }
-    }
-
-    fn make_default(&self) -> Result<Session, LockError> {
-        let mut default = self.default.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = &*default {
-            return Ok(session.clone());
-        }
-        let session = from_environment(None)?.open()?;
-        Ok(default.insert(session).clone())
-    }
-
-    fn make_named(&self, name: &str) -> Result<Session, LockError> {
-        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = named.get(name) {
-            return Ok(session.clone());
-        }
-        let session = from_environment(Some(name))?.open()?;
-        named.insert(Arc::from(name), session.clone());
+        };
+        // If another one was registered meanwhile, this one closes, where nothing is locked.
+        drop(opened);
         Ok(session)
+    }
+}
+
+thread_local! {
+    static OPENS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread opens a session.
+struct Opens;
+
+impl Opens {
+    /// `None` if it does so already.
+    fn begin() -> Option<Self> {
+        (!OPENS.replace(true)).then_some(Opens)
+    }
+}
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        OPENS.set(false);
     }
 }
 
@@ -281,8 +318,44 @@ pub fn init(session: Session) -> Option<Session> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
-    use crate::base::error::ErrorKind;
+
+    /// A subscriber of logs, or a recorder of metrics.
+    #[test]
+    fn what_opens_a_session_may_ask_the_registry() {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            let registry = SessionRegistry::default();
+            let known = registry.register("known", Session::embedded());
+            assert!(known.is_none());
+            for name in [None, Some("billing")] {
+                let opened = registry.make(name, || {
+                    assert!(registry.session(Some("known")).is_ok());
+                    let error = registry.session(name).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::NotConfigured);
+                    Ok(Session::embedded())
+                });
+                let opened = opened.unwrap();
+                assert_eq!(registry.session(name).unwrap().id(), opened.id());
+                // One that is registered meanwhile is not replaced.
+                let registered = Session::embedded();
+                drop(registry.remove(name));
+                let found = registry.make(name, || {
+                    match name {
+                        None => drop(registry.register_default(registered.clone())),
+                        Some(name) => drop(registry.register(name, registered.clone())),
+                    }
+                    Ok(Session::embedded())
+                });
+                assert_eq!(found.unwrap().id(), registered.id());
+            }
+            let _ = tell.send(());
+        });
+        told.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
 
     #[test]
     fn nothing_configured_is_an_error_that_says_what_to_set() {
