@@ -90,6 +90,10 @@ impl LockOptions {
     /// Sets the longest time of one try. A call makes at most `retries` tries of at most `timeout`
     /// each, so it waits at most `timeout × retries` (2 × 2 s = 4 s by default).
     ///
+    /// The time for which the machine is suspended counts, but the timers of the system stand still
+    /// meanwhile: a call that waits then may end late by up to that time, and not early. How long a
+    /// lock is held does not depend on it: guards and grants read a clock that includes that time.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use zklock::LockOptions;
