@@ -51,7 +51,7 @@ pub fn sample() {
             states[at] += 1;
         }
         session.local_queues().tally(&mut |pattern, mode, granted| {
-            use_of(pattern.text(), mode);
+            // Only counted: the queue is locked, and a recorder may do anything.
             let count = counts.entry((pattern.text(), mode.as_str())).or_default();
             count[usize::from(granted)] += 1;
         });
@@ -63,6 +63,7 @@ pub fn sample() {
         }
     }
     for ((pattern, mode), [waiting, held]) in counts {
+        use_of(pattern, mode);
         gauge!(WAITING, "pattern" => pattern, "mode" => mode).set(waiting);
         gauge!(HELD, "pattern" => pattern, "mode" => mode).set(held);
     }
@@ -109,4 +110,55 @@ pub fn buckets(timing: &Timing) -> Vec<f64> {
     buckets.sort_by(f64::total_cmp);
     buckets.dedup();
     buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use futures_lite::future::block_on;
+    use metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    };
+
+    use super::*;
+
+    /// Asks a session for each counter.
+    struct Asks(Session);
+
+    impl Recorder for Asks {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            assert_eq!(self.0.held().len(), 1);
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn a_recorder_may_ask_the_session_whose_gauges_are_set() {
+        let (tell, told) = mpsc::channel();
+        // All of it, because a session that hangs would hang who drops it.
+        thread::spawn(move || {
+            let session = Session::embedded();
+            let mutex = session.mutex("a_recorder_may_ask").unwrap();
+            let held = block_on(mutex.acquire()).unwrap();
+            add(&session);
+            metrics::with_local_recorder(&Asks(session), sample);
+            drop(held);
+            let _ = tell.send(());
+        });
+        told.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
 }

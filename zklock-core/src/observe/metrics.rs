@@ -124,8 +124,7 @@ pub(super) fn used() -> BTreeSet<(&'static str, &'static str)> {
 
 /// Notes a pattern and a mode. What is rare begins at zero: an alert sees no increase of a counter that
 /// begins with one.
-pub(super) fn use_of(pattern: &'static str, mode: Mode) {
-    let mode = mode.as_str();
+pub(super) fn use_of(pattern: &'static str, mode: &'static str) {
     if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
         return;
     }
@@ -165,7 +164,7 @@ impl Observer for Counting {
                 counter!(STATES, "state" => state.as_str()).increment(1);
             }
             Event::Acquired { pattern, mode, waited: time, by, .. } => {
-                use_of(pattern, *mode);
+                use_of(pattern, mode.as_str());
                 count_end(ACQUIRES, pattern, *mode, how(*by));
                 if *by != GrantedBy::Scope {
                     waited(*time, pattern, *mode, "acquired");
