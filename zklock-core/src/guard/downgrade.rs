@@ -2,16 +2,20 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard, key};
-use crate::observe::spans;
+use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
+use crate::local::grant::Grant;
+use crate::observe::observer::{Event, GrantedBy};
 
 impl RwLockWriteGuard {
     /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
     /// already; readers that wait for this writer enter. The read guard continues the writer's
     /// sequence of tokens. The call waits until the writer's node is deleted. Calls in a scope of
-    /// this writer that begin during or after the downgrade queue like any other.
+    /// this writer that begin during or after the downgrade queue like any other. Observers are told
+    /// of the release of the writer, with the time that it held the lock, and then of the grant to
+    /// the reader, [by a downgrade](crate::observe::observer::GrantedBy::Downgrade).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -44,7 +48,7 @@ impl RwLockWriteGuard {
                        that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
-        let releasing = Releasing(Some(self.grant()), None);
+        let mut releasing = Releasing(Some(self.grant()), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
             Err((error, writer)) => {
@@ -57,13 +61,14 @@ impl RwLockWriteGuard {
                 return Err(self.stays(error.on(lock)));
             }
         };
-        releasing.cancel();
-        if let Some(grant) = reader.grant() {
-            grant.keep(kept);
-            spans::move_hold(key(self.grant()), key(grant));
-        }
+        // The writer's hold ended where the reader's began.
+        releasing.1 = reader.grant().map(|grant| grant.since());
+        drop(releasing);
         match Guard::new(reader, None) {
             Ok(guard) => {
+                guard.grant().keep(kept);
+                guard.begin_span();
+                tell_acquired(guard.grant());
                 guard.grant().lease().take(true);
                 Ok(guard.in_place_of(&mut self))
             }
@@ -74,6 +79,21 @@ impl RwLockWriteGuard {
     fn stays(self, error: LockError) -> DowngradeError {
         DowngradeError { error, guard: self }
     }
+}
+
+/// Tells the observers of the reader, which waited for nobody.
+fn tell_acquired(reader: &Grant) {
+    let queue = reader.queue();
+    queue.session().events().tell(|| Event::Acquired {
+        lock: queue.lock_name().clone(),
+        pattern: queue.pattern().text(),
+        mode: reader.mode(),
+        token: reader.token(),
+        waited: Duration::ZERO,
+        tries: 1,
+        ahead: 0,
+        by: GrantedBy::Downgrade,
+    });
 }
 
 /// Why a downgrade failed, with the write guard. Dropping it releases the lock.

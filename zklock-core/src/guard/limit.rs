@@ -120,22 +120,27 @@ impl GuardLimit {
         if at_most == Duration::MAX {
             return None;
         }
-        Some(GuardLimit::start(grant, at_most, since + at_most, around))
+        Some(GuardLimit::start(grant, (at_most, since + at_most), around, false))
     }
 
-    /// The same limit for another grant: of a guard that replaces this one, or of a part of it.
-    pub fn for_another(limit: &HoldLimit, grant: &Arc<Grant>) -> Self {
-        GuardLimit::start(grant, limit.at_most, limit.until(), limit.around.clone())
+    /// The same limit for another grant: of a guard that replaces this one, or of a part of it. That
+    /// the time is over is not told again; if it is replaced, the other one tells of it from now on.
+    pub fn for_another(limit: &HoldLimit, grant: &Arc<Grant>, is_replaced: bool) -> Self {
+        let told = match is_replaced {
+            true => limit.told.swap(true, Ordering::AcqRel),
+            false => limit.told.load(Ordering::Acquire),
+        };
+        GuardLimit::start(grant, (limit.at_most, limit.until()), limit.around.clone(), told)
     }
 
     fn start(
         grant: &Arc<Grant>,
-        at_most: Duration,
-        until: Instant,
+        (at_most, until): (Duration, Instant),
         around: Option<Arc<HoldLimit>>,
+        told: bool,
     ) -> Self {
         let until = AtomicU64::new(until.as_nanos());
-        let [ended, told] = [false, false].map(AtomicBool::new);
+        let [ended, told] = [false, told].map(AtomicBool::new);
         let (grant, changed) = (grant.clone(), Notify::new());
         let limit = HoldLimit { grant, at_most, until, around, ended, changed, told };
         let limit = Arc::new(limit);

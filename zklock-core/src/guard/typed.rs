@@ -283,9 +283,9 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Limits the time as another guard does, which this one replaces, or of which it is a part.
-    fn limited_as(mut self, other: &GuardView) -> Self {
+    fn limited_as(mut self, other: &GuardView, is_replaced: bool) -> Self {
         if let Some(limit) = other.limit() {
-            let limit = GuardLimit::for_another(limit, self.grant());
+            let limit = GuardLimit::for_another(limit, self.grant(), is_replaced);
             self.view.set_limit(Some(limit.shared().clone()));
             self.beside.get_or_insert_default().limit = Some(limit);
         }
@@ -295,7 +295,7 @@ impl<K: Kind> Guard<K> {
     /// Continues with what goes on beside a guard that this one replaces.
     pub(super) fn in_place_of(mut self, other: &mut Guard<impl Kind>) -> Self {
         self.beside = other.beside.take();
-        self.limited_as(&other.view)
+        self.limited_as(&other.view, true)
     }
 
     /// How the caller was given the lock.
@@ -467,7 +467,7 @@ impl SemaphorePermit {
     /// ```
     pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
         let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
-        Some(Guard::new(part, None).ok()?.limited_as(self))
+        Some(Guard::new(part, None).ok()?.limited_as(self, false))
     }
 }
 

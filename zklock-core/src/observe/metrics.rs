@@ -67,8 +67,8 @@ macro_rules! table {
 }
 
 table! {
-    ACQUIRES Counter "zklock_acquires_total" ENDED, "Acquires that ended: `node`, `handoff` or `scope` if the lock was granted so, else `busy`, `unavailable`, `closing`, `cancelled`, `deadlock` or `error`.";
-    WAIT Histogram "zklock_wait_seconds" ENDED, "The time that callers waited, those inside a call that holds the lock excepted: `acquired`, `failed` or `cancelled`.";
+    ACQUIRES Counter "zklock_acquires_total" ENDED, "Acquires that ended: `node`, `handoff`, `scope` or `downgrade` if the lock was granted so, else `busy`, `unavailable`, `closing`, `cancelled`, `deadlock` or `error`.";
+    WAIT Histogram "zklock_wait_seconds" ENDED, "The time that callers waited: `acquired` (those excepted that were granted the lock inside a call that holds it, or by a downgrade), `failed` or `cancelled`.";
     TRIES_ENDED Counter "zklock_tries_ended_total" LOCK, "Tries that ended without the lock, the last one of each acquire included.";
     HOLD Histogram "zklock_hold_seconds" LOCK, "The time from the grant to the release.";
     RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
@@ -83,7 +83,7 @@ table! {
     STATES Counter "zklock_session_states_total" &["state"], "Changes of a session into this state: `connecting`, `connected`, `suspended`, `draining` or `closed`.";
     DROPPED Counter "zklock_events_dropped_total" &[], "Events that are missing in these metrics, because there were too many at once.";
     HELD Gauge "zklock_held" LOCK, "Locks that this process holds.";
-    WAITING Gauge "zklock_waiting" LOCK, "Callers of this process that wait.";
+    WAITING Gauge "zklock_waiting" LOCK, "Callers of this process that wait in the queue of a lock. Calls inside one that holds the lock, which wait for each other, are not in the queue.";
     SESSIONS Gauge "zklock_sessions" &["state"], "Sessions of this process in this state.";
     UNDELETED Gauge "zklock_undeleted_nodes" &[], "Nodes of released locks whose deletion is not confirmed yet.";
     LEASE Gauge "zklock_lease_margin_seconds" &[], "The time until the first held lock is lost if ZooKeeper answers nothing more; `+Inf` while nothing is held.";
@@ -166,7 +166,7 @@ impl Observer for Counting {
             Event::Acquired { pattern, mode, waited: time, by, .. } => {
                 use_of(pattern, mode.as_str());
                 count_end(ACQUIRES, pattern, *mode, how(*by));
-                if *by != GrantedBy::Scope {
+                if !matches!(by, GrantedBy::Scope | GrantedBy::Downgrade) {
                     waited(*time, pattern, *mode, "acquired");
                 }
             }

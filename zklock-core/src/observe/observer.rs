@@ -30,6 +30,8 @@ pub enum GrantedBy {
     Handoff,
     /// By a call around, which holds it.
     Scope,
+    /// By its own caller, a writer that became a reader, which waited for nobody.
+    Downgrade,
 }
 
 /// Why a lock was lost.
@@ -84,7 +86,8 @@ pub enum Event {
         /// The new state.
         state: SessionState,
     },
-    /// A lock was granted.
+    /// A lock was granted. A writer that becomes a reader is [released](Event::Released), and directly
+    /// after that the reader is granted the lock; nobody gets in between.
     #[non_exhaustive]
     Acquired {
         /// The lock's name.
@@ -214,7 +217,8 @@ pub enum Event {
     },
     /// A lock was held for longer than its
     /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). An async body is dropped,
-    /// and the lock is released; a plain body holds the lock until it returns.
+    /// and the lock is released; a plain body holds the lock until it returns. The time of a writer
+    /// that becomes a reader goes on, and it is told once that it is over.
     #[non_exhaustive]
     HeldTooLong {
         /// The lock's name.

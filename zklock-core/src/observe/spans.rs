@@ -100,6 +100,7 @@ pub fn how(by: GrantedBy) -> &'static str {
         GrantedBy::Node => "node",
         GrantedBy::Handoff => "handoff",
         GrantedBy::Scope => "scope",
+        GrantedBy::Downgrade => "downgrade",
     }
 }
 
@@ -162,12 +163,5 @@ pub fn end_hold(grant: usize, held: Duration, outcome: &str) {
     if let Some(span) = holds(|holds| holds.remove(&grant)) {
         span.record("held", held.as_secs_f64());
         span.record("outcome", outcome);
-    }
-}
-
-/// A grant goes on as another one.
-pub fn move_hold(from: usize, to: usize) {
-    if any_hold() {
-        holds(|holds| holds.remove(&from).and_then(|span| holds.insert(to, span)));
     }
 }

@@ -60,10 +60,56 @@ async fn every_lock_that_is_acquired_is_released_however_it_ends() {
     assert_eq!(next(&told), ["a acquired", "a released"]);
     drop(session.semaphore("s", 2).unwrap().acquire_many(2).await.unwrap());
     assert_eq!(next(&told), ["s acquired", "s released"]);
-    // A writer that becomes a reader holds on.
     let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
     drop(writer.downgrade().await.unwrap());
-    assert_eq!(next(&told), ["rw acquired", "rw released"]);
+    assert_eq!(next(&told), ["rw acquired", "rw released", "rw acquired", "rw released"]);
+}
+
+/// Each with the time that it held. That their common time is over is told once, of the one that holds
+/// then.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_becomes_a_reader_is_released_and_the_reader_is_told_of() {
+    let (_store, session, told) = all_observed();
+    let options = LockOptions::new().hold_at_most(SECOND);
+    let writer = session.rw_lock("rw").unwrap().with_options(options).write().await.unwrap();
+    sleep(2 * SECOND).await;
+    let writers = writer.fencing_token();
+    let reader = writer.downgrade().await.unwrap();
+    let readers = reader.fencing_token();
+    sleep(5 * SECOND).await;
+    drop(reader);
+    // What follows is told after all that.
+    drop(session.mutex("last").unwrap().acquire().await.unwrap());
+    let moment = Duration::from_millis(5);
+    let is_about = |time: Duration, held: Duration| (time..time + moment).contains(&held);
+    let mut lines = Vec::new();
+    loop {
+        lines.push(match of_lock(&told) {
+            Event::Acquired { lock, .. } if *lock == *"last" => break,
+            Event::Acquired { mode, token, waited, by, .. } => {
+                assert_eq!(
+                    (waited, by == GrantedBy::Downgrade),
+                    (Duration::ZERO, mode == Mode::Read)
+                );
+                (mode, token, "acquired")
+            }
+            Event::HeldTooLong { mode, token, .. } => (mode, token, "held too long"),
+            Event::Released { mode, token, held, nested: false, .. } => {
+                let time = if mode == Mode::Write { 2 * SECOND } else { 5 * SECOND };
+                assert!(is_about(time, held), "{mode:?} for {held:?}");
+                (mode, token, "released")
+            }
+            event => panic!("{event:?}"),
+        });
+    }
+    let expected = [
+        (Mode::Write, writers, "acquired"),
+        (Mode::Write, writers, "held too long"),
+        (Mode::Write, writers, "released"),
+        (Mode::Read, readers, "acquired"),
+        (Mode::Read, readers, "released"),
+    ];
+    assert_eq!(lines, expected);
 }
 
 /// Who does not wait until the node is gone has released it all the same.

@@ -252,17 +252,19 @@ async fn spans_say_how_waits_and_holds_end() {
     let held = waiting.await.unwrap();
     let (waited, _) = acquired("handoff");
     assert!((3.0..3.1).contains(&waited), "{waited}");
-    // A permit, and a writer that becomes a reader: one hold.
+    // A permit, and a writer that becomes a reader: each has its own hold.
     drop(session.semaphore("s", 1).unwrap().acquire().await.unwrap());
     acquired("node");
     let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
     let holds = collector.spans("zklock.hold").len();
     let reader = writer.downgrade().await.unwrap();
-    assert!(!collector.last("zklock.hold").is_closed());
+    let two = collector.spans("zklock.hold").split_off(holds - 1);
+    let [writing, reading] = &two[..] else { panic!("{} holds", two.len()) };
+    assert!(writing.is_closed() && writing.field("outcome") == "released");
+    assert!(!reading.is_closed() && reading.field("mode") == "read");
     drop(reader);
     let hold = collector.last("zklock.hold");
     assert!(hold.is_closed() && hold.field("outcome") == "released");
-    assert_eq!(collector.spans("zklock.hold").len(), holds);
     let before = collector.lines(Level::ERROR);
     assert!(before.is_empty(), "{before:?}");
     store.faults(session.zookeeper_session().unwrap().0).expire();
