@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
+use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -28,6 +29,7 @@ use crate::local::wait_queue::Joined;
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::name::lock_name::LockName;
+use crate::observe::observer::Event;
 use crate::session::handle::Session;
 
 /// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
@@ -227,7 +229,10 @@ impl NamedLock {
                 self.error(ErrorKind::Busy, why).held_by(holder)
             })
         };
-        let turn = telling(perhaps, who, turn).await?;
+        let cancelled = self.tell_unless_ended(K::MODE, since);
+        let turn = telling(perhaps, who, turn).await;
+        cancelled.ended();
+        let turn = turn?;
         let Some(hold) = frame.hold_again() else { return Ok(None) };
         let view = GuardView::of_one(frame);
         if !frame.grant().lease().is_valid() || view.is_over_time() {
@@ -240,6 +245,11 @@ impl NamedLock {
         let (at_most, around) = (self.settings.hold_at_most, frame.limit().cloned());
         nested.limit_to(at_most, clock.now(), around);
         Ok(Some(nested))
+    }
+
+    /// Tells the observers that a nested call gave up its wait, which no queue sees.
+    fn tell_unless_ended(&self, mode: Mode, since: Instant) -> Cancelled<'_> {
+        Cancelled(Some((self, mode, since)))
     }
 
     /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a
@@ -280,6 +290,27 @@ impl NamedLock {
             driver: self.driver.clone(),
             marks: self.settings.marks(),
             limit: None,
+        }
+    }
+}
+
+/// A nested call that waits for its siblings.
+struct Cancelled<'a>(Option<(&'a LockInfo, Mode, Instant)>);
+
+impl Cancelled<'_> {
+    fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        if let Some((info, mode, since)) = self.0 {
+            info.session.events().tell(|| {
+                let waited = info.session.clock().now().since(since);
+                let (lock, pattern) = (info.name.to_shared(), info.name.pattern());
+                Event::Cancelled { lock, pattern, mode, waited }
+            });
         }
     }
 }

@@ -112,6 +112,32 @@ async fn a_writer_that_becomes_a_reader_is_released_and_the_reader_is_told_of() 
     assert_eq!(lines, expected);
 }
 
+/// Like one that waits in the queue.
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_that_is_given_up_is_told_of() {
+    let (_store, session, told) = all_observed();
+    let mutex = session.mutex("a").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let sibling = held.scope(mutex.acquire()).await.unwrap();
+    assert!(tokio::time::timeout(SECOND, held.scope(mutex.acquire())).await.is_err());
+    for _ in 0..2 {
+        assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    }
+    match of_lock(&told) {
+        Event::Cancelled { lock, mode: Mode::Mutex, waited, .. } => {
+            assert!(*lock == *"a" && (SECOND..2 * SECOND).contains(&waited), "{waited:?}");
+        }
+        event => panic!("{event:?}"),
+    }
+    // One that ends by itself is told of once.
+    assert!(held.scope(mutex.acquire_timeout(SECOND)).await.unwrap_err().is_busy());
+    assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+    drop(sibling);
+    assert!(matches!(of_lock(&told), Event::Released { nested: true, .. }));
+    drop(held);
+    assert!(matches!(of_lock(&told), Event::Released { nested: false, .. }));
+}
+
 /// Who does not wait until the node is gone has released it all the same.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_nobody_waits_for_is_told() {
