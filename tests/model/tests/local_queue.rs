@@ -295,8 +295,10 @@ impl World {
         loop {
             let polled = self.state.lock().unwrap().poll(place, &waker, &mut None);
             match polled {
-                Poll::Ready(Some(Ok(held))) => return self.work(mode, &held, queue_policy.linger),
-                Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some((_, Ok(held)))) => {
+                    return self.work(mode, &held, queue_policy.linger);
+                }
+                Poll::Ready(Some((_, Err(error)))) => {
                     assert!(error.is_busy() && once, "{error}");
                     return;
                 }

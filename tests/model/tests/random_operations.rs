@@ -233,7 +233,7 @@ impl World {
                 return true;
             };
             assert!(!kept_out, "who has the lock is kept out of it");
-            holders.extend(outcome.unwrap().ok());
+            holders.extend(outcome.unwrap().1.ok());
             false
         });
     }

@@ -192,11 +192,11 @@ impl SessionRegistry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`](crate::base::error::ErrorKind::NotConfigured) if there is none,
-    /// with what to set; [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption)
-    /// for a variable whose value is not accepted, and for a name that is not registered and whose
-    /// variables are those of another session: `connect` and `session`, because of
-    /// `ZKLOCK_CONNECT_TIMEOUT` and `ZKLOCK_SESSION_TIMEOUT`.
+    /// [`ErrorKind::NotConfigured`] if there is none, with what to set, and if what the opening of a
+    /// session calls asks for another one that is not registered; [`ErrorKind::InvalidOption`] for a
+    /// variable whose value is not accepted, and for a name that is not registered and whose variables
+    /// are those of another session: `connect` and `session`, because of `ZKLOCK_CONNECT_TIMEOUT` and
+    /// `ZKLOCK_SESSION_TIMEOUT`.
     pub fn session(&self, name: Option<&str>) -> Result<Session, LockError> {
         if let Some(session) = self.local(name) {
             return Ok(session);
