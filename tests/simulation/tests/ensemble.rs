@@ -147,6 +147,59 @@ fn a_follower_that_is_cut_off_shows_what_was() {
     });
 }
 
+/// What one server sends another one arrives in order, also where the way is silent and the other one stands
+/// still at a time, whichever begins first.
+#[test]
+fn a_follower_that_stands_still_and_is_not_heard_learns_everything_in_order() {
+    for (seed, silent_first) in (0..20).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let (world, ensemble) = world(seed, 3);
+        let process = world.process();
+        let inside = (ensemble.clone(), process.clone());
+        let seen = run(&process, async move {
+            let (ensemble, process) = inside;
+            let world = process.world().clone();
+            let leader = ensemble.leader().unwrap();
+            let late = (leader + 1) % 3;
+            let at = |server| {
+                let connecting = Connecting { servers: vec![server], ..Connecting::new(TIMEOUT) };
+                ensemble.connector(&process, connecting).connect()
+            };
+            let (behind, fresh) = (at(late).await.unwrap(), at(leader).await.unwrap());
+            let part = |silent| {
+                ensemble.part(leader, late, silent);
+                ensemble.part(late, leader, silent);
+            };
+            let rest = || world.sleep_until(world.now() + 20_000);
+            match silent_first {
+                true => part(true),
+                false => ensemble.freeze(late, true),
+            }
+            fresh.create("/a", b"", NodeKind::Persistent).await.unwrap();
+            rest().await;
+            match silent_first {
+                true => ensemble.freeze(late, true),
+                false => part(true),
+            }
+            // Without the node before, there is no room for it.
+            fresh.create("/a/b", b"", NodeKind::Persistent).await.unwrap();
+            rest().await;
+            match silent_first {
+                true => part(false),
+                false => ensemble.freeze(late, false),
+            }
+            fresh.create("/a/b/c", b"", NodeKind::Persistent).await.unwrap();
+            rest().await;
+            match silent_first {
+                true => ensemble.freeze(late, false),
+                false => part(false),
+            }
+            behind.sync("/a").await.unwrap();
+            behind.get("/a/b/c").await.map(drop)
+        });
+        assert_eq!(seen, Ok(()), "{seed} {silent_first}");
+    }
+}
+
 #[test]
 fn a_leader_that_dies_is_replaced_and_sessions_move() {
     for seed in 0..20 {

@@ -435,8 +435,9 @@ impl Machine {
             .into_iter()
             .partition::<Vec<Event>, _>(|event| super::machine::acts(event) == Some(server));
         self.frozen_events = others;
+        // At once: what is under way was sent later, and may arrive at this very moment.
         for event in mine {
-            self.after(0, event);
+            self.happen_now(event);
         }
         let wires: BTreeSet<u64> =
             self.wires.iter().filter(|(_, one)| one.server == server).map(|(id, _)| *id).collect();

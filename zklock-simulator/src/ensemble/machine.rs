@@ -223,10 +223,16 @@ impl Machine {
 
     /// Lets something happen.
     pub(super) fn happen(&mut self, event: Event) {
+        let Some(event) = self.unless_silent(event) else { return };
         if acts(&event).is_some_and(|server| self.frozen.contains(&server)) {
             self.frozen_events.push(event);
             return;
         }
+        self.happen_now(event);
+    }
+
+    /// Lets something happen that has arrived.
+    pub(super) fn happen_now(&mut self, event: Event) {
         match event {
             Event::ToServer(wire, frame) => self.arrive_at_server(wire, frame),
             Event::ToClient(wire, frame) => self.arrive_at_client(wire, frame),

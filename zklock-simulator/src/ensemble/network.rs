@@ -262,12 +262,19 @@ impl Machine {
         self.later.push((at, Event::ToPeer { from, to, term, message }));
     }
 
-    pub(super) fn arrive_at_peer(&mut self, from: usize, to: usize, term: u64, message: ToPeer) {
+    /// Holds what another server sends while it is not heard. That comes first: what is held arrives before
+    /// what is sent later, also where the other one stands still meanwhile.
+    pub(super) fn unless_silent(&mut self, event: Event) -> Option<Event> {
+        let Event::ToPeer { from, to, term, message } = event else { return Some(event) };
         let way = self.peers.entry((from, to)).or_default();
         if way.silent {
             way.held.push_back((term, message));
-            return;
+            return None;
         }
+        Some(Event::ToPeer { from, to, term, message })
+    }
+
+    pub(super) fn arrive_at_peer(&mut self, from: usize, to: usize, term: u64, message: ToPeer) {
         if self.servers[to].term == term && self.servers[to].up {
             self.hear_peer(from, to, message);
         }
