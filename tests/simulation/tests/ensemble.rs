@@ -42,6 +42,12 @@ async fn open(ensemble: &Ensemble, process: &Process) -> Arc<dyn Coordinator> {
     ensemble.connector(process, Connecting::new(TIMEOUT)).connect().await.unwrap()
 }
 
+/// Opens a session at this server.
+async fn open_at(ensemble: &Ensemble, process: &Process, server: usize) -> Arc<dyn Coordinator> {
+    let connecting = Connecting { servers: vec![server], ..Connecting::new(TIMEOUT) };
+    ensemble.connector(process, connecting).connect().await.unwrap()
+}
+
 #[test]
 fn the_nodes_of_a_process_that_died_go_after_its_session_timeout() {
     for servers in [1, 3] {
@@ -123,11 +129,8 @@ fn a_follower_that_is_cut_off_shows_what_was() {
         let world = process.world().clone();
         let leader = ensemble.leader().unwrap();
         let cut = (leader + 1) % 3;
-        let at = |server| {
-            let connecting = Connecting { servers: vec![server], ..Connecting::new(TIMEOUT) };
-            ensemble.connector(&process, connecting).connect()
-        };
-        let (stale, fresh) = (at(cut).await.unwrap(), at(leader).await.unwrap());
+        let stale = open_at(&ensemble, &process, cut).await;
+        let fresh = open_at(&ensemble, &process, leader).await;
         fresh.create("/a", b"", NodeKind::Persistent).await.unwrap();
         stale.sync("/a").await.unwrap();
         stale.get("/a").await.unwrap();
@@ -160,39 +163,27 @@ fn a_follower_that_stands_still_and_is_not_heard_learns_everything_in_order() {
             let world = process.world().clone();
             let leader = ensemble.leader().unwrap();
             let late = (leader + 1) % 3;
-            let at = |server| {
-                let connecting = Connecting { servers: vec![server], ..Connecting::new(TIMEOUT) };
-                ensemble.connector(&process, connecting).connect()
-            };
-            let (behind, fresh) = (at(late).await.unwrap(), at(leader).await.unwrap());
-            let part = |silent| {
-                ensemble.part(leader, late, silent);
-                ensemble.part(late, leader, silent);
+            let behind = open_at(&ensemble, &process, late).await;
+            let fresh = open_at(&ensemble, &process, leader).await;
+            let disturb = |silent, on| match silent {
+                true => {
+                    ensemble.part(leader, late, on);
+                    ensemble.part(late, leader, on);
+                }
+                false => ensemble.freeze(late, on),
             };
             let rest = || world.sleep_until(world.now() + 20_000);
-            match silent_first {
-                true => part(true),
-                false => ensemble.freeze(late, true),
-            }
+            disturb(silent_first, true);
             fresh.create("/a", b"", NodeKind::Persistent).await.unwrap();
             rest().await;
-            match silent_first {
-                true => ensemble.freeze(late, true),
-                false => part(true),
-            }
+            disturb(!silent_first, true);
             // Without the node before, there is no room for it.
             fresh.create("/a/b", b"", NodeKind::Persistent).await.unwrap();
             rest().await;
-            match silent_first {
-                true => part(false),
-                false => ensemble.freeze(late, false),
-            }
+            disturb(silent_first, false);
             fresh.create("/a/b/c", b"", NodeKind::Persistent).await.unwrap();
             rest().await;
-            match silent_first {
-                true => ensemble.freeze(late, false),
-                false => part(false),
-            }
+            disturb(!silent_first, false);
             behind.sync("/a").await.unwrap();
             behind.get("/a/b/c").await.map(drop)
         });
@@ -316,8 +307,7 @@ fn what_a_dying_leader_told_nobody_is_lost_with_it() {
     for seed in 0..10 {
         with_session(world(seed, 3), move |ensemble, process, _| async move {
             let leader = ensemble.leader().unwrap();
-            let connecting = Connecting { servers: vec![leader], ..Connecting::new(TIMEOUT) };
-            let session = ensemble.connector(&process, connecting).connect().await.unwrap();
+            let session = open_at(&ensemble, &process, leader).await;
             let others: Vec<usize> = (0..3).filter(|other| *other != leader).collect();
             for other in &others {
                 ensemble.part(leader, *other, true);
@@ -350,8 +340,7 @@ fn a_leader_that_stands_still_is_replaced_and_follows() {
             assert_ne!(ensemble.leader(), Some(leader));
             ensemble.freeze(leader, false);
             rest(&process, 5 * SECOND).await;
-            let connecting = Connecting { servers: vec![leader], ..Connecting::new(TIMEOUT) };
-            let there = ensemble.connector(&process, connecting).connect().await.unwrap();
+            let there = open_at(&ensemble, &process, leader).await;
             there.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
             drop(session);
         });
@@ -367,8 +356,7 @@ fn a_server_that_differs_goes_on_to_differ() {
         ensemble.crash(leader, 0);
         ensemble.restart(leader);
         rest(&process, 3 * SECOND).await;
-        let connecting = Connecting { servers: vec![differs], ..Connecting::new(TIMEOUT) };
-        let there = ensemble.connector(&process, connecting).connect().await.unwrap();
+        let there = open_at(&ensemble, &process, differs).await;
         there.sync("/").await.unwrap();
         // A leader elects itself with what it shows; here the other one was.
         assert!(there.get("/phantom").await.is_ok());

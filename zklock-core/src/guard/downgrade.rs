@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::error::{ErrorKind, LockError};
 use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
 use crate::local::grant::Grant;
-use crate::observe::observer::{Event, GrantedBy};
+use crate::observe::observer::{Event, Granted, GrantedBy};
 
 impl RwLockWriteGuard {
     /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
@@ -84,15 +84,9 @@ impl RwLockWriteGuard {
 /// Tells the observers of the reader, which waited for nobody.
 fn tell_acquired(reader: &Grant) {
     let queue = reader.queue();
-    queue.session().events().tell(|| Event::Acquired {
-        lock: queue.lock_name().clone(),
-        pattern: queue.pattern().text(),
-        mode: reader.mode(),
-        token: reader.token(),
-        waited: Duration::ZERO,
-        tries: 1,
-        ahead: 0,
-        by: GrantedBy::Downgrade,
+    queue.session().events().tell(|| {
+        let granted = Granted { by: GrantedBy::Downgrade, ..reader.as_granted(false) };
+        Event::acquired(queue.lock_name().clone(), reader.mode(), granted, (Duration::ZERO, 1))
     });
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::Hold;
-use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue};
+use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, busy};
 use crate::local::waiters::Place;
 use crate::observe::observer::Event;
 
@@ -331,10 +331,6 @@ async fn ask<Q: WaitQueue>(
         }
         clock.sleep_until((clock.now() + times::CONTENDER).min(deadline.instant())).await;
     }
-}
-
-fn busy(holder: Option<Holder>) -> LockError {
-    LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
 fn unreachable(queue: &impl WaitQueue) -> LockError {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::{GrantSource, Hold};
 use crate::local::waiters::{Outcome, Place};
-use crate::observe::observer::Event;
 use crate::session::lane::closed;
 
 /// A queue that can be waited in.
@@ -56,6 +55,11 @@ impl<Q: WaitQueue> Joined<Q> {
             place.give_up();
         }
     }
+}
+
+/// The error of a lock that is held, by this holder if it is known.
+pub(super) fn busy(holder: Option<Holder>) -> LockError {
+    LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
 /// A place in a queue, as a future of its outcome. Dropping it gives the place up.
@@ -104,26 +108,20 @@ impl<Q: WaitQueue> PlaceInQueue<Q> {
                 self.place = place.place.take();
                 None
             }
-            Joined::Busy(queue) => {
-                let busy = LockError::new(ErrorKind::Busy, "");
-                Some(Err(busy.held_by(queue.holder_here(None))))
-            }
+            Joined::Busy(queue) => Some(Err(busy(queue.holder_here(None)))),
             Joined::Refused(error) => Some(Err(error)),
         }
     }
 
     /// Tells the observers that the caller dropped its future.
     fn tell_cancelled(&self) {
-        let (queue, events) = (&self.queue, self.queue.session().events());
-        let waiter = || self.queue.waiter(self.place?);
-        if events.are_heard()
+        let queue = &self.queue;
+        let waiter = || queue.waiter(self.place?);
+        if queue.session().events().are_heard()
             && let Some((mode, since)) = waiter()
         {
-            events.tell(|| {
-                let (lock, pattern) = (queue.lock_name().clone(), queue.pattern().text());
-                let waited = queue.session().clock().now().since(since);
-                Event::Cancelled { lock, pattern, mode, waited }
-            });
+            let lock = (queue.lock_name().clone(), queue.pattern().text());
+            queue.session().tell_cancelled(lock, mode, since);
         }
     }
 }

@@ -29,7 +29,6 @@ use crate::local::wait_queue::Joined;
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::name::lock_name::LockName;
-use crate::observe::observer::Event;
 use crate::session::handle::Session;
 
 /// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
@@ -229,7 +228,7 @@ impl NamedLock {
                 self.error(ErrorKind::Busy, why).held_by(holder)
             })
         };
-        let cancelled = self.tell_unless_ended(K::MODE, since);
+        let cancelled = Cancelled(Some((self, K::MODE, since)));
         let turn = telling(perhaps, who, turn).await;
         cancelled.ended();
         let turn = turn?;
@@ -245,11 +244,6 @@ impl NamedLock {
         let (at_most, around) = (self.settings.hold_at_most, frame.limit().cloned());
         nested.limit_to(at_most, clock.now(), around);
         Ok(Some(nested))
-    }
-
-    /// Tells the observers that a nested call gave up its wait, which no queue sees.
-    fn tell_unless_ended(&self, mode: Mode, since: Instant) -> Cancelled<'_> {
-        Cancelled(Some((self, mode, since)))
     }
 
     /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a
@@ -294,7 +288,8 @@ impl NamedLock {
     }
 }
 
-/// A nested call that waits for its siblings.
+/// A nested call that waits for its siblings. If it is dropped before the end, the observers are told: no
+/// queue sees that it gave up.
 struct Cancelled<'a>(Option<(&'a LockInfo, Mode, Instant)>);
 
 impl Cancelled<'_> {
@@ -306,11 +301,8 @@ impl Cancelled<'_> {
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
         if let Some((info, mode, since)) = self.0 {
-            info.session.events().tell(|| {
-                let waited = info.session.clock().now().since(since);
-                let (lock, pattern) = (info.name.to_shared(), info.name.pattern());
-                Event::Cancelled { lock, pattern, mode, waited }
-            });
+            let lock = (info.name.to_shared(), info.name.pattern());
+            info.session.tell_cancelled(lock, mode, since);
         }
     }
 }

@@ -308,6 +308,19 @@ pub struct Granted {
     pub by: GrantedBy,
 }
 
+impl Event {
+    /// A lock was granted so, after this time and number of tries.
+    pub(crate) fn acquired(
+        lock: Arc<str>,
+        mode: Mode,
+        Granted { pattern, token, ahead, by }: Granted,
+        (waited, tries): (Duration, u32),
+    ) -> Event {
+        let (pattern, ahead) = (pattern.text(), ahead as usize);
+        Event::Acquired { lock, pattern, mode, token, waited, tries, ahead, by }
+    }
+}
+
 /// The number of tries that an acquire has begun after this time.
 pub fn tries(waited: Duration, one_try: Option<Duration>) -> u32 {
     let over = one_try.map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));

@@ -217,16 +217,28 @@ impl Session {
         self.events().tell(|| {
             let (lock, waited) = (name.to_shared(), self.clock().now().since(since));
             match end() {
-                Ok(Granted { pattern, token, ahead, by }) => {
+                Ok(granted) => {
                     let tries = tries(waited, one_try.into());
-                    let (pattern, ahead) = (pattern.text(), ahead as usize);
-                    Event::Acquired { lock, pattern, mode, token, waited, tries, ahead, by }
+                    Event::acquired(lock, mode, granted, (waited, tries))
                 }
                 Err(error) => {
                     let pattern = name.pattern();
                     Event::NotAcquired { lock, pattern, mode, error, waited }
                 }
             }
+        });
+    }
+
+    /// Tells the observers that a caller dropped its future, which has waited since then.
+    pub(crate) fn tell_cancelled(
+        &self,
+        (lock, pattern): (Arc<str>, &'static str),
+        mode: Mode,
+        since: Instant,
+    ) {
+        self.events().tell(|| {
+            let waited = self.clock().now().since(since);
+            Event::Cancelled { lock, pattern, mode, waited }
         });
     }
 
