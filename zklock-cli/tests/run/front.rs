@@ -1,12 +1,13 @@
-//! A server in front of another one, which does something once when it is asked for its connections.
+//! A server in front of another one, which does something when it is asked for its connections.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::spawn;
 
-/// What is done once.
-type Once = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+/// What is done the next times, each once.
+type Once = Arc<Mutex<VecDeque<Box<dyn FnOnce() + Send>>>>;
 
 /// The address at which another server answers, too.
 #[derive(Clone)]
@@ -32,19 +33,26 @@ impl Front {
         Front { addr, before, after }
     }
 
-    /// Does something before it tells its connections the next time.
+    /// Does something before it tells its connections the next time; if that is called again, the time after
+    /// that.
     pub(crate) fn before(&self, does: impl FnOnce() + Send + 'static) {
-        *self.before.lock().unwrap() = Some(Box::new(does));
+        self.before.lock().unwrap().push_back(Box::new(does));
     }
 
-    /// Does something when it has told its connections the next time, and whoever asked waits for the end.
+    /// The same when it has told its connections, and whoever asked waits for the end.
     pub(crate) fn after(&self, does: impl FnOnce() + Send + 'static) {
-        *self.after.lock().unwrap() = Some(Box::new(does));
+        self.after.lock().unwrap().push_back(Box::new(does));
+    }
+
+    /// Forgets what it has not begun to do.
+    pub(crate) fn forget(&self) {
+        self.before.lock().unwrap().clear();
+        self.after.lock().unwrap().clear();
     }
 }
 
 fn run(once: &Once) {
-    let does = once.lock().unwrap().take();
+    let does = once.lock().unwrap().pop_front();
     if let Some(does) = does {
         does();
     }
