@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -124,25 +125,45 @@ fn nix_fifo(bed: &Bed) {
     assert!(made.unwrap().success());
 }
 
+/// A command that runs in this mode until its file is gone.
+fn running(bed: &Bed, mode: &str, file: &str) -> Child {
+    let script = format!("echo > {file}; while [ -e {file} ]; do sleep 0.05; done");
+    let child = bed.zklock(&["run", "a", "--mode", mode, "--", "sh", "-c", &script]).spawn();
+    bed.lines(file, 1);
+    child.unwrap()
+}
+
+fn end(bed: &Bed, file: &str, mut running: Child) {
+    std::fs::remove_file(bed.folder.join(file)).unwrap();
+    assert!(running.wait().unwrap().success());
+}
+
+/// The code of a command that waits for at most ten seconds.
+fn beside(bed: &Bed, mode: &str) -> i32 {
+    bed.code(&["run", "a", "--mode", mode, "--timeout", "5s", "--retries", "2", "--", "true"])
+}
+
 #[test]
 fn as_many_run_as_the_semaphore_has_permits() {
-    let bed = Bed::new("permits");
-    let run = ["run", "a", "--mode", "semaphore:2", "--timeout", "5s", "--retries", "2", "--"];
-    let mut two: Vec<_> = ["one", "two"]
-        .iter()
-        .map(|file| {
-            let script = format!("echo > {file}; while [ -e {file} ]; do sleep 0.05; done");
-            let child = bed.zklock(&[&run[..], &["sh", "-c", &script]].concat()).spawn().unwrap();
-            bed.lines(file, 1);
-            child
-        })
-        .collect();
-    assert_eq!(bed.code(&[&run[..], &["true"]].concat()), 75);
-    std::fs::remove_file(bed.folder.join("one")).unwrap();
-    assert!(two.remove(0).wait().unwrap().success());
-    assert_eq!(bed.code(&[&run[..], &["true"]].concat()), 0);
-    std::fs::remove_file(bed.folder.join("two")).unwrap();
-    assert!(two.remove(0).wait().unwrap().success());
+    let (bed, mode) = (Bed::new("permits"), "semaphore:2");
+    let [one, two] = ["one", "two"].map(|file| running(&bed, mode, file));
+    assert_eq!(beside(&bed, mode), 75);
+    end(&bed, "one", one);
+    assert_eq!(beside(&bed, mode), 0);
+    end(&bed, "two", two);
+}
+
+#[test]
+fn readers_run_together_and_a_writer_beside_nobody() {
+    let bed = Bed::new("modes");
+    let [one, two] = ["one", "two"].map(|file| running(&bed, "read", file));
+    assert_eq!(["read", "write"].map(|mode| beside(&bed, mode)), [0, 75]);
+    end(&bed, "one", one);
+    assert_eq!(beside(&bed, "write"), 75);
+    end(&bed, "two", two);
+    let writing = running(&bed, "write", "three");
+    assert_eq!(["read", "write"].map(|mode| beside(&bed, mode)), [75, 75]);
+    end(&bed, "three", writing);
 }
 
 #[test]

@@ -280,7 +280,8 @@ fn top_shows_the_locks_until_a_key_ends_it() {
     let steps = [
         ("ready> ", top.as_str()),
         ("1 locks in use, 0 waiting, 0 suspect; hottest first", ""),
-        ("a/lock ", "l"),
+        ("a/lock ", ""),
+        ("night 7", "l"),
         ("longest held first", "s"),
         ("suspect first", "q"),
         ("ready> ", "echo code $?\\n"),
