@@ -16,6 +16,8 @@ use crate::words::word;
 const CONNECTIONS: usize = 12;
 /// So many more are tried when these are open.
 const PROBES: usize = 3;
+/// The setting of a server that accepts any number.
+const NO_LIMIT: &str = "maxClientCnxns=0";
 /// A packet of this size must be accepted: a heartbeat of two hundred locks with long names.
 const PACKET: usize = 64 << 10;
 /// How long a server may take to answer. One that does not answer in time counts as if it had.
@@ -46,26 +48,43 @@ pub(super) async fn connections(servers: &[String]) -> Check {
     for server in servers {
         // Asked before, because later there is no room for the question.
         let told = word(host(server), "conf").await.unwrap_or_default();
-        let mut held = Vec::new();
-        for _ in 0..CONNECTIONS {
-            held.extend(TcpStream::connect(host(server)).await);
-        }
-        // A server counts a connection some time after it accepted it, and before it answers. So the
-        // first ones may be too many without being noticed.
-        for _ in 0..PROBES {
-            let Ok(mut probe) = TcpStream::connect(host(server)).await else { continue };
-            if !is_answered(&mut probe, b"srvr").await {
-                return few(server, &told);
-            }
+        let has_limit = limit(&told) != Some(NO_LIMIT);
+        // A server that begins to look for a leader ends all connections, however few they are: it is asked again.
+        if has_limit && !accepts(server).await && !accepts(server).await {
+            return few(server, &told);
         }
     }
     Check::well("connections", format!("{CONNECTIONS} more from this machine are accepted"))
 }
 
+/// Whether a server accepts so many connections more, as far as it can be reached.
+async fn accepts(server: &str) -> bool {
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        held.extend(TcpStream::connect(host(server)).await);
+    }
+    // A server counts a connection some time after it accepted it, and before it answers. So the
+    // first ones may be too many without being noticed.
+    for _ in 0..PROBES {
+        let Ok(mut probe) = TcpStream::connect(host(server)).await else { continue };
+        if !is_answered(&mut probe, b"srvr").await {
+            drop(held);
+            // When it answers again, the time in which it did not is over.
+            _ = word(host(server), "srvr").await;
+            return false;
+        }
+    }
+    true
+}
+
+/// The setting of a server's limit, of what it tells of its configuration.
+fn limit(told: &str) -> Option<&str> {
+    told.lines().find(|line| line.starts_with("maxClientCnxns="))
+}
+
 /// What a server tells of its configuration says the limit.
 fn few(server: &str, told: &str) -> Check {
-    let limit = told.lines().find(|line| line.starts_with("maxClientCnxns="));
-    let limit = limit.map(|limit| format!(" ({limit})")).unwrap_or_default();
+    let limit = limit(told).map(|limit| format!(" ({limit})")).unwrap_or_default();
     let says = format!(
         "{server} does not accept {CONNECTIONS} more connections from this machine{limit}; each process \
          needs up to 4"
@@ -135,4 +154,45 @@ async fn takes(host: &str, size: usize) -> bool {
         &[0], // Not for reading only.
     ];
     is_answered(&mut stream, &parts.concat()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::doctor::State;
+
+    /// A server with a limit that ends the first connections on which it is asked something.
+    async fn server(ends: usize) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (addr, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let asked = asked.clone();
+                tokio::spawn(async move {
+                    let mut word = [0; 4];
+                    client.read_exact(&mut word).await?;
+                    let answer = match &word {
+                        b"conf" => "maxClientCnxns=60\n",
+                        _ if asked.fetch_add(1, Ordering::SeqCst) < ends => "",
+                        _ => "Mode: follower\n",
+                    };
+                    client.write_all(answer.as_bytes()).await
+                });
+            }
+        });
+        addr.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_its_connections_for_a_moment_does_not_accept_too_few() {
+        for (ends, state) in [(0, State::Well), (1, State::Well), (usize::MAX, State::Wrong)] {
+            let checked = connections(&[server(ends).await]).await;
+            assert_eq!(checked.state, state, "{ends}: {}", checked.says);
+        }
+    }
 }
