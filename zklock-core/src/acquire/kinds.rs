@@ -17,7 +17,8 @@ use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
-/// Of so many signs it is asked whether they are what they look like.
+/// So many signs that are not what they look like, and are there to stay, are passed by. Nodes that are gone do
+/// not count: who is behind them in the list may be there.
 const MOST_ASKED: usize = 4;
 
 /// So often it is looked at again who uses a name, where the one who was seen is gone.
@@ -44,7 +45,7 @@ impl AcquireLoop<'_> {
         let signs = names.filter_map(|name| {
             driver.sign_of_another_kind(name, mode).map(|sign| (name.clone(), sign))
         });
-        signs.take(MOST_ASKED).collect()
+        signs.collect()
     }
 
     /// Sees to it that nobody uses the name as a lock of another kind, whose nodes are in another
@@ -81,11 +82,18 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         signs: Vec<(String, Sign)>,
     ) -> Result<(), Setback> {
+        let mut left = MOST_ASKED;
         for (name, sign) in signs {
+            if left == 0 {
+                break;
+            }
             let mut looks = 0;
             let user = loop {
                 looks += 1;
-                let error = match self.user_of_another_kind(generation, &name, sign).await {
+                let error = match self
+                    .user_of_another_kind(generation, &name, sign, &mut left)
+                    .await
+                {
                     // A node that only this server shows uses nothing.
                     Ok(Some(user)) => match phantom_among(generation, from_ref(&user.0)).await {
                         // The server is as new as its leader now: what it shows still is so.
@@ -121,19 +129,21 @@ impl AcquireLoop<'_> {
         Ok(())
     }
 
-    /// The path of a node that shows the name in use as another kind, and who made it.
+    /// The path of a node that shows the name in use as another kind, and who made it. Counts down the nodes that
+    /// may be passed by.
     async fn user_of_another_kind(
         &self,
         generation: &Arc<Generation>,
         name: &str,
         sign: Sign,
+        left: &mut usize,
     ) -> Result<Option<(String, Kind, Owner)>, RequestError> {
         let coordinator = generation.coordinator();
         let path = self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name);
         let paths = match sign {
             Sign::Directory { node, .. } => {
                 let children = coordinator.children(path.as_str()).await?;
-                let nodes = children.iter().filter(|child| node(child)).take(MOST_ASKED);
+                let nodes = children.iter().filter(|child| node(child));
                 nodes.map(|child| path.join(child)).collect()
             }
             Sign::Node(_) | Sign::NodeOfCurator(_) => vec![path],
@@ -152,8 +162,13 @@ impl AcquireLoop<'_> {
             // What is no ephemeral node may be the directory of another lock. What this process holds
             // or waits for it knows itself; other nodes of it are about to be deleted.
             let is_ours = || self.lane_permit.lane().is_of_this_process(stat.owner);
-            if is_so && stat.owner != 0 && !is_ours() {
+            let is_lock = !is_so || stat.owner == 0;
+            if !is_lock && !is_ours() {
                 return Ok(Some((path.to_string(), sign.kind(), Owner::from_payload(&data))));
+            }
+            *left -= usize::from(is_lock);
+            if *left == 0 {
+                break;
             }
         }
         Ok(None)

@@ -329,3 +329,30 @@ async fn a_client_of_curator_with_the_other_of_mutex_and_read_write_lock_is_told
         }
     }
 }
+
+/// Who is gone by the time that it is asked about hides nobody who is still there, however many they are.
+#[tokio::test(start_paused = true)]
+async fn a_user_of_another_kind_is_found_behind_many_that_have_left() {
+    for (queue, permits) in [("/zklock/a/leases", true), ("/zklock/a", false)] {
+        let (store, session) = store();
+        let (mutex, semaphore) = (session.mutex("a").unwrap(), semaphore(&session, false));
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        let raw = client(&store).await;
+        for number in 0..9 {
+            let kind = if permits { "lease" } else { "lock" };
+            let path =
+                format!("{queue}/_c_be2ee212-c507-4b18-a733-81c86278175c-{kind}-{number:010}");
+            raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+        }
+        // As if all but the last one had gone.
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let gone = Fault::refuse(RequestError::NoNode).on(Op::Get).path("be2ee212").times(8);
+        faults.inject(gone);
+        let (refused, present) = if permits {
+            (mutex.try_acquire().await.unwrap_err(), "a semaphore")
+        } else {
+            (semaphore.try_acquire().await.unwrap_err(), "a mutex")
+        };
+        assert_told(&refused, present, "/zklock/a");
+    }
+}
