@@ -25,7 +25,7 @@ use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::policy::RetryPolicy;
 use crate::base::times;
-use crate::coordinator::traits::{Link, RequestError, Stat};
+use crate::coordinator::traits::{RequestError, Stat};
 use crate::divergence::head_age::Age;
 use crate::layout::contender::Contender;
 use crate::layout::driver::Proof;
@@ -104,7 +104,7 @@ impl AcquireLoop<'_> {
             }
             let generation = lane.ready().await?;
             self.unused.go_with(&generation);
-            connected(&generation).await;
+            generation.connected().await;
             let setback = match self.enqueue_and_wait(&generation).await {
                 Ok(lease) => return Ok(lease),
                 Err(setback) => setback,
@@ -162,7 +162,7 @@ impl AcquireLoop<'_> {
             // One future here as well.
             let waited = async {
                 self.wait_for_places(generation).await?;
-                connected(generation).await;
+                generation.connected().await;
                 Ok(())
             };
             Box::pin(waited).await?;
@@ -183,7 +183,7 @@ impl AcquireLoop<'_> {
             // One future, so that no waiter keeps what is in between.
             let waited = async {
                 waiting.await?;
-                connected(generation).await;
+                generation.connected().await;
                 Ok(())
             };
             Box::pin(waited).await?;
@@ -364,13 +364,5 @@ impl AcquireLoop<'_> {
         }
         Box::pin(generation.pause(RetryPolicy::default().pause(3))).await;
         Ok(())
-    }
-}
-
-/// Waits until the connection is up: a create request that is sent while it is down would be
-/// applied after the reconnect, even if the caller has given up.
-async fn connected(generation: &Arc<Generation>) {
-    while generation.coordinator().link() == Link::Down {
-        generation.coordinator().link_changed(Link::Down).await;
     }
 }

@@ -28,7 +28,7 @@ use self::shared_reads::SharedReads;
 use crate::base::clock::{Clock, Instant};
 use crate::base::times;
 use crate::base::until::until;
-use crate::coordinator::traits::Coordinator;
+use crate::coordinator::traits::{Coordinator, Link};
 use crate::divergence::head_age::{Age, HeadAges};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
@@ -248,6 +248,14 @@ impl Generation {
     /// Waits until something is so that a change in this generation may bring about.
     pub async fn until(&self, so: impl Fn() -> bool) {
         until(&self.changed, so).await;
+    }
+
+    /// Waits until the connection is up: a create request that is sent while it is down would be
+    /// applied after the reconnect, even if the caller has given up.
+    pub async fn connected(&self) {
+        while self.coordinator.link() == Link::Down {
+            self.coordinator.link_changed(Link::Down).await;
+        }
     }
 
     /// Waits for a time, or until something about the session has changed.

@@ -45,6 +45,8 @@ impl PendingCreate {
                     sent = Some(sending.clone());
                     Box::pin(async move {
                         let turn = gate.lock_owned().await;
+                        // The one before may have ended because its session was given up.
+                        task.generation.connected().await;
                         sending.store(true, Ordering::Release);
                         task.begin(Some(turn)).await
                     })
