@@ -203,7 +203,13 @@ impl AcquireLoop<'_> {
                 if first {
                     let signs = self.signs(&looked);
                     if !signs.is_empty() {
+                        let now = || self.lane_permit.lane().clock().now();
+                        let old = now() + generation.patience();
                         Box::pin(self.check_kind(generation, signs)).await?;
+                        // An answer was missing, and the own node may be gone since the list was read.
+                        if now() >= old {
+                            continue;
+                        }
                     }
                 }
                 (first, self.next(generation, looked, &mine))

@@ -356,3 +356,24 @@ async fn a_user_of_another_kind_is_found_behind_many_that_have_left() {
         assert_told(&refused, present, "/zklock/a");
     }
 }
+
+/// Where an answer is missing while it is looked whether a name is of another kind, the list that was read before is
+/// old by then.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_while_another_kind_is_looked_for_is_not_granted() {
+    let (store, session) = store();
+    semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
+    let (raw, mutex) = (client(&store).await, session.mutex("a").unwrap());
+    let left = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-0000000007";
+    raw.create(left, b"", NodeKind::Persistent).await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::forget_reply().on(Op::Get).path("-lease-"));
+    let waiting = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(9)).await });
+    settle().await;
+    let names = raw.children("/zklock/a").await.unwrap();
+    let own = names.iter().find(|name| name.contains("-lock-")).unwrap();
+    raw.delete(&format!("/zklock/a/{own}")).await.unwrap();
+    let theirs = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-";
+    raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap();
+    assert!(waiting.await.unwrap().unwrap_err().is_busy());
+}
