@@ -233,10 +233,14 @@ impl AcquireLoop<'_> {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
                     match Box::pin(waiting).await? {
-                        Woken::Gone if deletion_grants => {
-                            return Box::pin(self.grant(generation, node, true)).await;
+                        Woken::Gone => {
+                            // Until the next look, nobody is known to be in the way.
+                            self.see(None);
+                            if deletion_grants {
+                                return Box::pin(self.grant(generation, node, true)).await;
+                            }
                         }
-                        Woken::Gone | Woken::News => {}
+                        Woken::News => {}
                         Woken::Time => since = Since::Before,
                     }
                 }

@@ -8,7 +8,7 @@ use zklock::{Embedded, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt}
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::NodeKind;
 
-use crate::support::{client, contenders, data, on, prompt};
+use crate::support::{client, contenders, data, on, prompt, store};
 
 /// A forgotten answer is waited for that long.
 const T: Duration = Duration::from_secs(1);
@@ -283,4 +283,29 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
         assert!(error.is_busy(), "{error}");
         reading.release().await.unwrap();
     }
+}
+
+/// Who was in the way has left, and ZooKeeper does not say who else is.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let ahead = ["1", "2"]
+        .map(|one| format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-"));
+    let mut paths = Vec::new();
+    for path in ahead {
+        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    let waiting =
+        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::forget_reply().on(Op::Children));
+    for path in paths {
+        raw.delete(&path).await.unwrap();
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_unavailable(), "{error:#}");
 }
