@@ -157,13 +157,16 @@ impl Said {
     }
 }
 
+/// So often the nodes above that of a limit are made again. If even then one is missing, it is the chroot.
+const MOST_REMOVED: u32 = 20;
+
 /// Makes the data of a node contain the limit, like kazoo's `Semaphore`. kazoo writes the number
 /// when it creates the node, compares it when the node exists, and ignores data that are not a
 /// number; between creating and writing, its node is empty, and a client that comes then does not
 /// compare. Here the number is written whenever there is none, and compared each time. Other errors
 /// of the server are left to the acquire that follows, which gets them as well.
 async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
-    let text = limit.to_string();
+    let (text, mut removed) = (limit.to_string(), 0);
     loop {
         let generation = lane.ready().await?;
         let coordinator = generation.coordinator();
@@ -181,7 +184,17 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                 Said::Other => return Ok(()),
                 Said::Nothing => fill(&generation, path, stat.version, text.as_bytes()).await,
             },
-            Err(RequestError::NoNode) => make(&generation, path, text.as_bytes()).await,
+            Err(RequestError::NoNode) => {
+                let made = make(&generation, path, text.as_bytes()).await;
+                // Those who made a node above it and did not use it have removed that: it is made again.
+                match made {
+                    Err(RequestError::NoNode) if removed < MOST_REMOVED => {
+                        removed += 1;
+                        Ok(())
+                    }
+                    made => made,
+                }
+            }
             Err(error) => Err(error),
         };
         match outcome {

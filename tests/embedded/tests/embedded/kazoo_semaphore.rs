@@ -301,6 +301,17 @@ async fn the_limit_is_agreed_on_where_the_node_is_deleted_between_reading_and_wr
     }
 }
 
+/// As long as nobody uses the directory above, who made it for another lock removes it again.
+#[tokio::test(start_paused = true)]
+async fn the_limit_is_written_where_the_directory_above_is_removed_meanwhile() {
+    let (store, session) = prompt();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoNode).on(Op::Create).path("printers").times(2));
+    let permit = printers(&session, 3).acquire().await.unwrap();
+    assert_eq!(client(&store).await.get(PRINTERS).await.unwrap().0, b"3");
+    permit.release().await.unwrap();
+}
+
 /// Whoever is refused may try another way before the driver that found out has come to its end.
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
