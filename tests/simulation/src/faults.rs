@@ -378,12 +378,15 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 // is on its way would be refused by this server, while its leader has it.
                 let number =
                     |path: &String| path.get(path.len().checked_sub(10)?..)?.parse::<u32>().ok();
-                let numbers = nodes.iter().filter_map(number);
-                let newest = numbers.max().unwrap_or_default();
+                let numbers: Vec<u32> = nodes.iter().filter_map(number).collect();
+                let newest = numbers.iter().max().copied().unwrap_or_default();
+                // Without an identifier, the reader that a writer becomes has the name of its number.
+                let plain = scene.crew.locks[fault.lock].layout.is_plain();
                 // One, or two in a row.
                 for number in 0..=fault.which / 2 {
                     let stray = format!("{directory}/{name}{number:010}");
-                    if number < newest && !nodes.contains(&stray) {
+                    let is_used = nodes.contains(&stray) || plain && numbers.contains(&number);
+                    if number < newest && !is_used {
                         scene.crew.planted.fetch_add(1, Ordering::Relaxed);
                         ensemble.plant(fault.server, &stray);
                     }

@@ -249,7 +249,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let ending = scene.clone();
     world.at(end, move || faults::end(&ending));
     let holds = crew_holds(&scene.crew);
-    let limit = end + PATIENCE * timeout + holds;
+    let limit = end + PATIENCE * timeout + holds + task_rests(&scene.crew);
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
         faults::stall(&scene);
@@ -296,6 +296,12 @@ fn crew_holds(crew: &Crew) -> u64 {
     let grants = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
     let long = u64::from(profile.long) * crew.timeout * 3 / 2_000;
     (crew.locks.iter().map(LockPlan::hold).max().unwrap_or(0) + long) * grants
+}
+
+/// How long a task rests between its calls, where most of these rests are long.
+fn task_rests(crew: &Crew) -> u64 {
+    let profile = &crew.profile;
+    if profile.rests > 500 { u64::from(profile.rounds) * crew.timeout * 4 / 3 } else { 0 }
 }
 
 fn finish(scene: &Arc<Scene>, polls: u64) -> Outcome {

@@ -37,7 +37,7 @@ impl Drop for Asking {
         let ask = state.asks.remove(&self.id);
         if let Some(ask) = &ask {
             let now = self.ledger.world.now();
-            state.forgive(ask.lock, &ask.process, now, Some(self.id));
+            state.forgive(ask.lock, &ask.process, Some(self.id));
             if ask.may_hold {
                 // What it held of several, or inside, is noted nowhere else.
                 state.let_go.insert(ask.lock, now);
@@ -70,17 +70,17 @@ pub(super) const NOTICE: u64 = 3_000;
 
 impl State {
     /// Another task of the same process has an answer.
-    pub(super) fn forgive(&mut self, lock: usize, process: &Process, now: u64, ask: Option<u64>) {
+    pub(super) fn forgive(&mut self, lock: usize, process: &Process, ask: Option<u64>) {
         let is_so = |claim: &Claim| {
             let near = claim.lock == lock && claim.process.id() == process.id();
             near && ask != Some(claim.ask)
         };
-        self.claims.retain(|claim| !is_so(claim) || now > claim.at + NOTICE);
+        self.claims.retain(|claim| !is_so(claim));
     }
 
-    /// What nobody has explained.
-    pub(super) fn unexplained(&self, now: u64) -> Option<(Rule, String)> {
-        let old = self.claims.iter().find(|claim| now > claim.at + NOTICE);
+    /// What nobody has explained, when nobody who was woken is still to run.
+    pub(super) fn unexplained(&self, now: u64, all_ran: bool) -> Option<(Rule, String)> {
+        let old = self.claims.iter().find(|claim| all_ran && now > claim.at + NOTICE);
         old.map(|claim| (super::BUSY, claim.what.clone()))
     }
 }
@@ -149,8 +149,10 @@ impl Ledger {
         drop(state);
         // Who finds the directory removed again and again makes a pause, and the others go on.
         let directory = format!("/zklock/{}", plan.name);
+        // Where a deletion was refused, the session is used no more: all that wait in it queue up anew.
         if let Some(since) = since
             && self.quiet_for(now - since + self.timeout)
+            && !self.store.refuses()
             && !self.store.ensemble().has_gone(&directory, since)
         {
             let what = format!("{who} is served before who asked {} µs ago", now - since);
@@ -268,7 +270,7 @@ impl Ledger {
                     && !plan.rests()
                     // Its server shows a node that nobody has.
                     && !self.shows_strays(plan, just, &process)
-                    && !self.has_locks_below(plan)
+                    && !self.had_locks_below(plan, just)
                     && self.calm_for(now - since + patience) =>
             {
                 let below = format!("/zklock/{}", plan.name);

@@ -1,6 +1,7 @@
 //! Locks that are free, and that somebody waits for.
 
 use zklock_core::base::error::LockError;
+use zklock_simulator::ensemble::Life;
 
 use super::Rule;
 use super::asking::{LONG, LONG_WAIT};
@@ -103,6 +104,16 @@ impl Ledger {
     pub(super) fn has_locks_below(&self, plan: &LockPlan) -> bool {
         let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}/", plan.name));
         !plan.has_permits() && ensemble.nodes(&below).len() > ensemble.ephemerals(&below).len()
+    }
+
+    /// Whether there have been such directories since then.
+    pub(super) fn had_locks_below(&self, plan: &LockPlan, since: u64) -> bool {
+        let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}/", plan.name));
+        let was_there = |life: &Life| {
+            let there = life.gone.is_none_or(|(at, _)| at >= since);
+            life.owner == 0 && there && life.path.starts_with(&below)
+        };
+        !plan.has_permits() && ensemble.lives().iter().any(was_there)
     }
 
     /// The directory of another lock that somebody is told to delete, if nobody has ever used it. It

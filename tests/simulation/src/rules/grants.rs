@@ -76,8 +76,11 @@ impl Ledger {
         if grants.len() > 1 {
             return self.check_handoff(who, entry, path, &grants);
         }
-        // One of several is handed out with the last of them; until then its heartbeats watch over it.
-        let known = if is_part { self.timeout / 6 } else { 0 };
+        // One of several is handed out with the last of them, and a node that was held is handed on after others
+        // had the lock; until then its heartbeats watch over it.
+        let czxid = entry.view.fencing_token().czxid();
+        let waited = !is_part && !self.lock().noted.contains(&czxid);
+        let known = if waited { 0 } else { self.timeout / 6 };
         if let Some((at, Ended::ByOthers)) = gone
             && now > at + UNDER_WAY + known
             && self.calm_for(now - at + self.timeout)

@@ -115,7 +115,8 @@ impl Ledger {
             far |= now >= held.since + under_way;
         }
         drop(state);
-        if near || far && self.quiet_for(self.timeout) {
+        // What may not be read shows nobody.
+        if near || far && self.quiet_for(self.timeout) && !self.store.refuses() {
             self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
         }
     }

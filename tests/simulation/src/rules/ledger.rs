@@ -256,7 +256,7 @@ impl Ledger {
         state.left.retain(|node| !node.is_at(&path));
         state.next += 1;
         state.news = true;
-        state.forgive(entry.lock, &entry.process, now, None);
+        state.forgive(entry.lock, &entry.process, None);
         let id = state.next;
         let (lock, exclusive) = (entry.lock, entry.share.0 == entry.share.1);
         let mut old = None;

@@ -1,7 +1,7 @@
 //! A lock that lingers.
 
 use super::Rule;
-use super::asking::Ask;
+use super::asking::{Ask, LONG_WAIT};
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::Ended;
@@ -64,8 +64,11 @@ impl Ledger {
                 return now < until;
             };
             let below = format!("/zklock/{}/", self.plans[node.lock].name);
-            // Where answers are missing, it may know only of somebody who has left.
-            let known = node.since.saturating_sub(self.timeout);
+            // Where answers are missing, it may know only of somebody who has left; where notifications are, for
+            // as long as until it looks again.
+            let long = self.timeout.max(LONG_WAIT);
+            let unheard = self.store.is_one_unheard(now - node.since + 2 * long);
+            let known = node.since.saturating_sub(if unheard { long } else { self.timeout });
             let wanted = || ensemble.used_elsewhere(&below, known, &node.process);
             // A lock below it looks like somebody who waits.
             let wanted = || wanted() || self.has_locks_below(&self.plans[node.lock]);
@@ -76,6 +79,8 @@ impl Ledger {
             };
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
             let excused = closing.contains(&node.process.id()) || self.store.refuses();
+            // A session is used no more when one of its servers shows a node too many, of whatever lock.
+            let excused = excused || ensemble.was_shown_strays("/zklock/", known, &node.process);
             let excused = excused || asks.values().any(untold);
             if early && !excused && !wanted() {
                 let what = format!("{} went {} µs before its time", node.path, until - at);

@@ -223,6 +223,16 @@ impl Task {
         })
     }
 
+    /// Whether the node that is in the way is there, of a session that its client has given up and the servers have
+    /// not.
+    fn is_left(&self, name: &str, error: &LockError) -> bool {
+        let ensemble = self.crew.ledger.store().ensemble();
+        error.holder().is_some_and(|holder| {
+            let life = ensemble.life(&format!("/zklock/doors/{name}/{}", holder.node), None);
+            life.is_some_and(|life| life.gone.is_none() && !ensemble.has_client(life.owner))
+        })
+    }
+
     /// Comes in by one of the ways that are not drawn for the locks of all, for a lock of its own.
     pub(super) async fn come_in(&self) {
         let (begun, name) = (AtomicU32::new(0), format!("{}", self.process.world().unique()));
@@ -262,6 +272,10 @@ impl Task {
             }
             // The others who come in by this door.
             Err(error) if error.is_busy() && door == 4 => self.crew.ledger.refused(),
+            // Where its session was replaced, the servers perhaps keep a node of the one before.
+            Err(error) if error.is_busy() && self.is_left(&call.name, &error) => {
+                self.crew.ledger.refused();
+            }
             Err(error) if error.kind() == zklock::ErrorKind::HeldTooLong => {}
             Err(error) if error.is_busy() => {
                 self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));

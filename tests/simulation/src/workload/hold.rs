@@ -231,7 +231,11 @@ impl Task {
                 true
             };
             let late = async {
-                task.sleep(task.crew.timeout).await;
+                let mut pauses = None;
+                // Who stood still meanwhile has as long again.
+                while pauses.replace(task.process.pauses()) != Some(task.process.pauses()) {
+                    task.sleep(task.crew.timeout).await;
+                }
                 false
             };
             if !or(told, late).await || view.is_valid() {
