@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use futures_lite::future::or;
 use tokio::sync::watch;
 
+use crate::acquire::setback::{Setback, setback};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
@@ -195,7 +196,12 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                     made => made,
                 }
             }
-            Err(error) => Err(error),
+            // Who may not read it may not list it either, and if that is allowed again by then, nothing was
+            // compared.
+            Err(error) => match setback(error.clone()) {
+                Setback::Failed(refused) => return Err(refused),
+                _ => Err(error),
+            },
         };
         match outcome {
             // Another client may have created it at the same time: compare.

@@ -312,6 +312,21 @@ async fn the_limit_is_written_where_the_directory_above_is_removed_meanwhile() {
     permit.release().await.unwrap();
 }
 
+/// Also if everything is allowed again a moment later.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_granted_while_the_limit_may_not_be_compared() {
+    let (store, session) = prompt();
+    let kazoo = client(&store).await;
+    kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
+    kazoo.create(PRINTERS, b"4", NodeKind::Persistent).await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("printers"));
+    let refused = printers(&session, 3).acquire().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
+    let differs = printers(&session, 3).acquire().await.unwrap_err();
+    assert_eq!(differs.kind(), ErrorKind::InvalidOption, "{differs}");
+}
+
 /// Whoever is refused may try another way before the driver that found out has come to its end.
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
