@@ -33,6 +33,7 @@ impl Machine {
             };
         }
         client.last_receive = self.now;
+        self.is_back(client.session);
         match frame {
             ToClient::Accepted => self.introduce(client, wire),
             ToClient::Connected { session: 0, .. } => {

@@ -12,7 +12,7 @@ use crate::executor::Process;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The sessions of which a server has heard what their clients know nothing of: that they are back, or
-    /// what they sent on connections that they gave up meanwhile.
+    /// what they sent on connections that have told them nothing since.
     returned: BTreeSet<i64>,
     /// The lists that were asked for, by connection and request.
     lists: BTreeMap<(u64, u64), (String, List)>,
@@ -48,14 +48,13 @@ impl Machine {
         self.known.returned.insert(session);
     }
 
-    /// A server hears of a session, perhaps late, on a connection that the client has given up.
-    pub(super) fn is_heard(&mut self, session: i64, wire: u64) {
-        if self.wires.get(&wire).is_some_and(|wire| wire.to_client.broken) {
-            self.known.returned.insert(session);
-        }
+    /// A server hears of a session, perhaps late, on a connection that the client has given up or that tells it
+    /// nothing.
+    pub(super) fn is_heard(&mut self, session: i64) {
+        self.known.returned.insert(session);
     }
 
-    /// The client knows that it is there again.
+    /// The client hears of its server, so it knows that it is there.
     pub(super) fn is_back(&mut self, session: i64) {
         self.known.returned.remove(&session);
     }
@@ -99,8 +98,8 @@ impl Machine {
 }
 
 impl Ensemble {
-    /// Whether a server has heard that the client of a session is there again, or what it sent on a connection
-    /// before it gave that up, and the client does not know that it did: so it keeps the session for longer.
+    /// Whether a server has heard that the client of a session is there again, or what it sent, and the client has
+    /// heard nothing since: it does not know that the server keeps the session for longer.
     pub fn has_returned(&self, session: i64) -> bool {
         self.0.look(|machine| machine.known.returned.contains(&session))
     }

@@ -44,7 +44,7 @@ impl Machine {
             frame => {
                 let session = connection.session;
                 self.note_served(at, id);
-                self.is_heard(session, id);
+                self.is_heard(session);
                 self.touch(at, session);
                 self.take(at, id, frame);
             }
