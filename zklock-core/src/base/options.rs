@@ -204,6 +204,9 @@ impl LockOptions {
     /// [semaphore](crate::lock::Semaphore), a waiter for several permits waits for all of them, and no
     /// later waiter overtakes it meanwhile, not even one for fewer permits.
     ///
+    /// A waiter loses its place and queues up again if its ZooKeeper session ends, or is replaced: because a
+    /// deletion was refused, or because the server differs from its leader.
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();

@@ -146,13 +146,19 @@ impl Ledger {
         let before = before.filter(|ask| ask.lock == mine.lock && ask.until > now);
         let earlier = before.filter(|ask| ask.process.id() == mine.process.id());
         let since = earlier.map(|ask| ask.since).min();
+        let process = mine.process.clone();
         drop(state);
         // Who finds the directory removed again and again makes a pause, and the others go on.
         let directory = format!("/zklock/{}", plan.name);
-        // Where a deletion was refused, the session is used no more: all that wait in it queue up anew.
+        // Where a deletion was refused, or a server shows a node too many, the session is used no more: all that
+        // wait in it queue up anew.
+        let replaced = |since| {
+            self.store.refuses()
+                || self.store.ensemble().was_shown_strays("/zklock/", since, &process)
+        };
         if let Some(since) = since
             && self.quiet_for(now - since + self.timeout)
-            && !self.store.refuses()
+            && !replaced(since)
             && !self.store.ensemble().has_gone(&directory, since)
         {
             let what = format!("{who} is served before who asked {} µs ago", now - since);
