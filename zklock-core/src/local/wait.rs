@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::acquire::setback::{Setback, setback};
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
@@ -174,8 +175,9 @@ async fn turned_away<Q: WaitQueue>(queue: Arc<Q>, limit: Duration) -> Result<Hol
             match limit.bound(queue.ask()).await {
                 Ok(Some(Ok(busy))) => busy,
                 Ok(None | Some(Err(RequestError::NoNode))) => busy(None),
+                Ok(Some(Err(error))) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
                 // What was seen before a silence may not be so any more.
-                Ok(Some(Err(_))) | Err(_) => unreachable(&*queue),
+                Err(_) => unreachable(&*queue),
             }
         }
     };
@@ -305,7 +307,7 @@ fn last_word(ahead: Duration) -> Duration {
 struct Silent;
 
 /// Asks who holds the lock, for at most `limit`: a holder in this process is known, another one
-/// takes one read. Returns the error of a busy lock.
+/// takes one read. Returns the error of a busy lock, or of one that may not be read.
 async fn ask<Q: WaitQueue>(
     queue: &Arc<Q>,
     place: Option<Place>,
@@ -321,7 +323,7 @@ async fn ask<Q: WaitQueue>(
             Ok(Some(Ok(busy))) => return Ok(busy),
             // It has just left, which is a result, too.
             Ok(Some(Err(RequestError::NoNode))) => return Ok(busy(None)),
-            Ok(Some(Err(_))) => return Err(Silent),
+            Ok(Some(Err(error))) => return refused(error).ok_or(Silent),
             Ok(None) | Err(_) => {}
         }
         // Nobody to ask about yet, or the lock passes from one holder of this process to the next: until
@@ -330,6 +332,14 @@ async fn ask<Q: WaitQueue>(
             return Err(Silent);
         }
         clock.sleep_until((clock.now() + times::CONTENDER).min(deadline.instant())).await;
+    }
+}
+
+/// The error of a read that ZooKeeper refuses: it is not silent.
+fn refused(error: RequestError) -> Option<LockError> {
+    match setback(error) {
+        Setback::Failed(refused) => Some(refused),
+        _ => None,
     }
 }
 

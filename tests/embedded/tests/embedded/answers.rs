@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zklock::layout::{Kazoo, OneNode, ReadWriteNodes};
-use zklock::{Embedded, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
+use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{client, contenders, data, on, prompt, store};
 
@@ -308,4 +308,22 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
     }
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_unavailable(), "{error:#}");
+}
+
+/// ZooKeeper answers, although it does not say who is in the way.
+#[tokio::test(start_paused = true)]
+async fn who_may_not_ask_for_the_holder_is_told_so() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let ahead = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-";
+    let raw = client(&store).await;
+    raw.create(ahead, b"", NodeKind::EphemeralSequential).await.unwrap();
+    let waiting =
+        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(9));
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:#}");
 }
