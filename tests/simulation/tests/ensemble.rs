@@ -191,6 +191,23 @@ fn a_follower_that_stands_still_and_is_not_heard_learns_everything_in_order() {
     }
 }
 
+/// It closes its connections with those who follow it, who hear that and need not find out by its silence.
+#[test]
+fn a_leader_that_gives_up_is_replaced_at_once() {
+    for seed in 0..20 {
+        let (world, ensemble) = world(seed, 3);
+        let until = |at: u64| while world.now() < at && world.step() {};
+        let leader = ensemble.leader().unwrap();
+        let others: Vec<usize> = (0..3).filter(|other| *other != leader).collect();
+        until(SECOND);
+        others.iter().for_each(|other| ensemble.part(*other, leader, true));
+        // Ten ticks later it gives up, and an election takes four times 0.3 s at most.
+        until(SECOND + 2_200_000 + 1_200_000);
+        let next = ensemble.leader();
+        assert!(next.is_some_and(|next| next != leader), "{seed}: {next:?}");
+    }
+}
+
 #[test]
 fn a_leader_that_dies_is_replaced_and_sessions_move() {
     for seed in 0..20 {

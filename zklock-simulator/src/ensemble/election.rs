@@ -170,7 +170,23 @@ impl Machine {
         for connection in connections {
             self.close_connection(at, connection);
         }
+        // A leader closes the connections of those who follow it, which they see as well.
+        if leader.is_none() {
+            self.leave_to_look(at);
+        }
         self.elect_later();
+    }
+
+    /// Those who follow a server that leads no more look for another one. One that stands still, or does not hear,
+    /// finds out by the silence.
+    fn leave_to_look(&mut self, leader: usize) {
+        for other in 0..self.servers.len() {
+            let follows = matches!(self.servers[other].role, Role::Follower(of) if of == leader);
+            let silent = self.peers.get(&(leader, other)).is_some_and(|way| way.silent);
+            if follows && !silent && !self.frozen.contains(&other) {
+                self.look(other);
+            }
+        }
     }
 
     /// Half a tick of a server is over.
