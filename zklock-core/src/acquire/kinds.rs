@@ -166,7 +166,7 @@ impl AcquireLoop<'_> {
             if !is_lock && !is_ours() {
                 return Ok(Some((path.to_string(), sign.kind(), Owner::from_payload(&data))));
             }
-            *left -= usize::from(is_lock);
+            *left = left.saturating_sub(usize::from(is_lock));
             if *left == 0 {
                 break;
             }
