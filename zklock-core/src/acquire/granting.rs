@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_lite::future::or;
+
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
@@ -49,7 +51,11 @@ impl AcquireLoop<'_> {
             }
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
-                generation.settled().await;
+                // One that is retired grants nothing, however long it is waited for.
+                or(generation.settled(), generation.until(|| generation.is_retired())).await;
+                if generation.is_retired() {
+                    return Err(RequestError::ConnectionLoss);
+                }
                 let sent = now();
                 is_there(generation, path, only).await.map(|is_there| (is_there, sent))
             };

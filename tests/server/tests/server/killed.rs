@@ -8,7 +8,7 @@ use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon};
 use crate::kinds::{Held, KINDS, Kind};
-use crate::process::{Part, Process};
+use crate::process::{Part, Process, WANTED};
 
 #[tokio::test]
 async fn a_killed_holder_frees_its_lock_within_the_session_timeout_and_a_tick() {
@@ -100,6 +100,43 @@ async fn a_process_that_was_stopped_for_too_long_knows_when_it_goes_on() {
     assert!(last_valid < granted, "it took itself for the holder beside another");
     assert!(holder.wait().success());
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+/// Just after a standstill an answer proves less, so who is about to be granted a lock waits for half a tick. The process
+/// is stopped again meanwhile, and when it goes on, its session is over.
+#[tokio::test]
+async fn a_process_that_waits_for_many_locks_and_was_stopped_gets_them_at_once_when_it_goes_on() {
+    let bed = Bed::shared("stopped-waiting");
+    let (timeout, session) = (Duration::from_secs(4), bed.session().await);
+    let mut held = Vec::new();
+    for number in 0..WANTED {
+        held.push(session.mutex(format!("m{number}")).unwrap().acquire().await.unwrap());
+    }
+    let mut process = Process::waiting(&bed, timeout);
+    for number in 0..WANTED {
+        bed.until_contenders(&format!("m{number}"), 2).await;
+    }
+    // The last answer is then too old for a grant.
+    tokio::time::sleep(timeout).await;
+    process.stop();
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    // Longer than a client is silent anyhow, and shorter than a lease.
+    tokio::time::sleep(timeout * 3 / 10).await;
+    process.go_on();
+    tokio::time::sleep(timeout / 10).await;
+    process.stop();
+    for number in 0..WANTED {
+        bed.until_contenders(&format!("m{number}"), 0).await;
+    }
+    let (control, start) = (Control::of(bed.server()), Instant::now());
+    process.go_on();
+    (0..WANTED).for_each(|_| drop(process.hears("got")));
+    // It takes half a tick for a quarter of the session timeout.
+    control.within("stopped: all are granted", start.elapsed(), timeout / 8);
+    assert!(process.wait().success());
     bed.end().await;
 }
 

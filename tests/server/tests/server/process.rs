@@ -23,7 +23,12 @@ pub(crate) enum Part {
     Answer,
     /// Drops its guard, closes its session and exits at once.
     Leave,
+    /// Holds nothing, and waits for [many](WANTED) locks, each on a thread of its own; says each that it gets.
+    Wait,
 }
+
+/// How many locks a process waits for, `m0` and so on.
+pub(crate) const WANTED: usize = 10;
 
 /// A process that holds the lock `a`, or one of each kind; killed when this is dropped.
 pub(crate) struct Process {
@@ -53,6 +58,11 @@ impl Process {
         Self::start_as(bed, part, session_timeout, [Duration::ZERO; 2], "all")
     }
 
+    /// Starts one that waits for locks. It takes a server's tick for half the session timeout.
+    pub(crate) fn waiting(bed: &Bed, session_timeout: Duration) -> Self {
+        Self::start_as(bed, Part::Wait, session_timeout, [Duration::ZERO; 2], "none")
+    }
+
     fn start_as(
         bed: &Bed,
         part: Part,
@@ -60,6 +70,7 @@ impl Process {
         [delay, hold]: [Duration; 2],
         locks: &str,
     ) -> Self {
+        let tick = if part == Part::Wait { session_timeout / 2 } else { TICK };
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["process::child", "--exact", "--ignored", "--nocapture"])
             .env("ZKLOCK_PART", format!("{part:?}"))
@@ -69,7 +80,7 @@ impl Process {
             .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
             .env("ZKLOCK_DELAY", delay.as_millis().to_string())
             .env("ZKLOCK_HOLD", hold.as_millis().to_string())
-            .env("ZKLOCK_TICK", TICK.as_millis().to_string())
+            .env("ZKLOCK_TICK", tick.as_millis().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -145,6 +156,19 @@ fn child() {
     let session = block_on(builder.connect()).unwrap();
     let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
     let options = LockOptions::default().lock_delay(delay).hold_at_least(hold);
+    let part = said("ZKLOCK_PART");
+    if part == format!("{:?}", Part::Wait) {
+        println!("\nheld");
+        return thread::scope(|scope| {
+            for number in 0..WANTED {
+                let mutex = session.mutex(format!("m{number}")).unwrap();
+                scope.spawn(move || {
+                    mutex.blocking_acquire().unwrap().blocking_release().unwrap();
+                    println!("\ngot");
+                });
+            }
+        });
+    }
     let held = if said("ZKLOCK_LOCKS") == "all" {
         block_on(all(&session, options)).into_iter().map(|(_, held)| held).collect()
     } else {
@@ -160,7 +184,6 @@ fn child() {
             thread::sleep(Duration::from_millis(30));
         }
     });
-    let part = said("ZKLOCK_PART");
     if part == format!("{:?}", Part::Hold) {
         thread::sleep(Duration::from_secs(600));
     }

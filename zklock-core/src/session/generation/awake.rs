@@ -1,5 +1,7 @@
 //! Whether the process stood still, so that its session may be over without its knowing.
 
+use futures_lite::future::or;
+
 use super::Generation;
 use crate::base::clock::Instant;
 use crate::coordinator::traits::Link;
@@ -40,12 +42,16 @@ impl Generation {
         self.standstill.settles_at(now)
     }
 
-    /// Waits until a commit proves as much as usual.
+    /// Waits until a commit proves as much as usual, or the ZooKeeper session is over: then each request would
+    /// find that the process stands still, and put it off for all who wait.
     pub async fn settled(&self) {
-        let clock = self.lease.clock();
-        while let Some(at) = self.settles_at(clock.now()) {
-            clock.sleep_until(at).await;
-        }
+        let settling = async {
+            let clock = self.lease.clock();
+            while let Some(at) = self.settles_at(clock.now()) {
+                clock.sleep_until(at).await;
+            }
+        };
+        or(settling, self.until(|| self.is_over())).await;
     }
 
     /// Whether the process stood still for longer than a lease.

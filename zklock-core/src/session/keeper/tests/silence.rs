@@ -80,6 +80,24 @@ async fn what_is_answered_just_after_a_standstill_counts_from_before() {
     assert!(kept.is_valid(&patient) && !kept.generation.is_retired());
 }
 
+/// Nothing shows any more that its thread runs, so each request would find another standstill.
+#[tokio::test(start_paused = true)]
+async fn who_waits_until_a_session_has_settled_does_not_wait_for_one_that_is_over() {
+    let Kept { generation, .. } = kept().await;
+    sleep(T).await;
+    advance(T / 3).await;
+    generation.delete("/none").await.unwrap_err();
+    let start = Clock::Caller.now();
+    let [mut before, mut behind] = [(); 2].map(|()| Box::pin(generation.settled()));
+    assert_eq!((poll_once(&mut before).await, poll_once(&mut behind).await), (None, None));
+    generation.end();
+    before.await;
+    generation.delete("/none").await.unwrap_err();
+    behind.await;
+    generation.settled().await;
+    assert_eq!(Clock::Caller.now(), start);
+}
+
 /// Its thread may stand still alone, for instance because a log that it writes is full.
 #[tokio::test(start_paused = true)]
 async fn callers_do_not_show_that_the_thread_of_the_session_runs() {
