@@ -33,14 +33,17 @@ impl Machine {
             };
         }
         client.last_receive = self.now;
-        self.is_back(client.session);
+        // Of its connection a client hears from the system first, and then from the server.
+        if !matches!(frame, ToClient::Accepted) {
+            self.is_back(client.session, wire);
+        }
         match frame {
             ToClient::Accepted => self.introduce(client, wire),
             ToClient::Connected { session: 0, .. } => {
                 return self.finish(client, State::Expired, &RequestError::SessionExpired);
             }
             ToClient::Connected { session, timeout } => {
-                self.is_back(session);
+                self.is_back(session, wire);
                 client.session = session;
                 client.timing = Timing::new(timeout, client.configured);
                 client.set_state(State::Connected, &mut self.wake);

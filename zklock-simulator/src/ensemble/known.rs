@@ -12,8 +12,8 @@ use crate::executor::Process;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The sessions of which a server has heard what their clients know nothing of: that they are back, or
-    /// what they sent on connections that have told them nothing since.
-    returned: BTreeSet<i64>,
+    /// what they sent on a connection, this one, that has told them nothing since.
+    returned: BTreeMap<i64, u64>,
     /// The lists that were asked for, by connection and request.
     lists: BTreeMap<(u64, u64), (String, List)>,
     /// The lists of the children of a node that a session was shown, one after the other.
@@ -43,20 +43,17 @@ impl Known {
 }
 
 impl Machine {
-    /// A server hears that the client of a session is there again.
-    pub(super) fn returns(&mut self, session: i64) {
-        self.known.returned.insert(session);
+    /// A server hears of a session, or that its client is there again, perhaps late, on a connection that the
+    /// client has given up or that tells it nothing.
+    pub(super) fn is_heard(&mut self, session: i64, wire: u64) {
+        self.known.returned.insert(session, wire);
     }
 
-    /// A server hears of a session, perhaps late, on a connection that the client has given up or that tells it
-    /// nothing.
-    pub(super) fn is_heard(&mut self, session: i64) {
-        self.known.returned.insert(session);
-    }
-
-    /// The client hears of its server, so it knows that it is there.
-    pub(super) fn is_back(&mut self, session: i64) {
-        self.known.returned.remove(&session);
+    /// The client hears of its server on a connection, so it knows that it is there.
+    pub(super) fn is_back(&mut self, session: i64, wire: u64) {
+        if self.known.returned.get(&session) == Some(&wire) {
+            self.known.returned.remove(&session);
+        }
     }
 
     /// A session is opened on a connection.
@@ -101,7 +98,7 @@ impl Ensemble {
     /// Whether a server has heard that the client of a session is there again, or what it sent, and the client has
     /// heard nothing since: it does not know that the server keeps the session for longer.
     pub fn has_returned(&self, session: i64) -> bool {
-        self.0.look(|machine| machine.known.returned.contains(&session))
+        self.0.look(|machine| machine.known.returned.contains_key(&session))
     }
 
     /// Whether a leader has refused the deletion of a node.

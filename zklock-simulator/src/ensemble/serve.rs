@@ -44,7 +44,7 @@ impl Machine {
             frame => {
                 let session = connection.session;
                 self.note_served(at, id);
-                self.is_heard(session);
+                self.is_heard(session, id);
                 self.touch(at, session);
                 self.take(at, id, frame);
             }
@@ -87,7 +87,7 @@ impl Machine {
         }
         let session = hello.session;
         let older: Vec<u64> = server.connections_of(session, id);
-        self.returns(session);
+        self.is_heard(session, id);
         for older in older {
             self.close_connection(at, older);
         }
