@@ -25,10 +25,11 @@ fn foreign(line: &str) -> Option<String> {
     (!ours).then(|| format!("{name} {features}").trim_end().to_owned())
 }
 
-/// The crates that the library needs along these edges.
-fn needed(edges: &str) -> BTreeSet<String> {
+/// The crates that the library needs along these edges, with these features besides.
+fn needed(edges: &str, features: &str) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["tree", "--package", "zklock", "--edges", edges]);
+    cargo.args(["--features", features]);
     // The same crates on every machine. Not `--offline`: one of another kind may have to fetch some of
     // them; where the library was built, none is missing.
     cargo.args(["--target", "x86_64-unknown-linux-gnu", "--locked", "--prefix", "none"]);
@@ -60,11 +61,20 @@ fn compare(needed: &BTreeSet<String>, list: &str, who: &str) {
 
 #[test]
 fn the_library_needs_no_more_crates_and_features_than_are_listed() {
-    compare(&needed("normal,build"), "tests/dependencies.txt", "each user of the library");
+    compare(&needed("normal,build", ""), "tests/dependencies.txt", "each user of the library");
 }
 
 #[test]
 fn an_example_needs_no_more_crates_and_features_besides_than_are_listed() {
-    let besides = &needed("normal,build,dev") - &needed("normal,build");
+    let besides = &needed("normal,build,dev", "") - &needed("normal,build", "");
     compare(&besides, "tests/dependencies.example.txt", "the first run of an example");
+}
+
+/// Each service has its own exporter.
+#[test]
+fn metrics_need_the_facade_and_no_exporter() {
+    let needed = needed("normal,build", "metrics");
+    let names: BTreeSet<_> = needed.iter().filter_map(|one| one.split(' ').next()).collect();
+    assert!(names.contains("metrics"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("exporter")), "{names:?}");
 }

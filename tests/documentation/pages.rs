@@ -203,6 +203,20 @@ fn all_rust_in_a_page_is_compiled() {
     assert_none("pages of the guide with Rust that is ignored", &ignored);
 }
 
+/// Of a package without documentation tests, none of its pages is compiled.
+#[test]
+fn who_includes_a_page_runs_its_documentation_tests() {
+    let includes = |text: &str| text.contains("doc = include_str!(\"");
+    let ours = Path::new("tests/documentation");
+    for (path, _) in files("rs").iter().filter(|(at, text)| includes(text) && !at.starts_with(ours))
+    {
+        let folders = path.ancestors().skip(1);
+        let mut manifests = folders.map(|folder| root().join(folder).join("Cargo.toml"));
+        let manifest = fs::read_to_string(manifests.find(|file| file.exists()).unwrap()).unwrap();
+        assert!(!manifest.contains("doctest = false"), "{}", path.display());
+    }
+}
+
 /// Not everybody reaches the project on the web, but whoever reads a page may have it in a clone.
 #[test]
 fn what_is_installed_comes_from_a_clone_first() {
@@ -261,6 +275,28 @@ fn the_tests_that_a_page_names_exist() {
         }
     }
     assert_none("tests that do not exist", &wrong);
+}
+
+/// In the last column of their tables.
+#[test]
+fn each_promise_failure_and_incident_names_its_test() {
+    for file in ["failures", "guarantees", "runbook"] {
+        let page = fs::read_to_string(root().join(format!("docs/{file}.md"))).unwrap();
+        let (mut in_table, mut rows) = (false, 0);
+        for line in page.lines() {
+            let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+            match cells.last() {
+                _ if !line.starts_with('|') => in_table = false,
+                Some(&("tests" | "staged by")) => in_table = true,
+                Some(last) if in_table && !last.starts_with("---") => {
+                    assert!(last.contains('`') && last.contains('_'), "{file}: {}", cells[0]);
+                    rows += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(rows > 5, "{file} has {rows} rows with a test");
+    }
 }
 
 #[test]

@@ -30,6 +30,10 @@ fn a_lock_is_taken_waited_for_and_released_before_the_eyes() {
     let wait = ["run", "orders/7", "--timeout", "60s", "--", "sh", "-c", &holds("two")];
     let mut waiter = bed.zklock(&wait).spawn().unwrap();
     browser.shows("#rows tr td:nth-child(6)", |text| text == "1");
+    // How long it has been held, and waited for.
+    for column in [5, 7] {
+        browser.shows(&format!("#rows tr td:nth-child({column})"), |text| text.ends_with(" s"));
+    }
     browser.shows("#totals", |text| text == "1 in use, 1 waiting, 0 suspect");
 
     browser.click("#rows a");
@@ -38,6 +42,8 @@ fn a_lock_is_taken_waited_for_and_released_before_the_eyes() {
     assert!(card.contains("night 7") && card.contains("czxid 0x"), "{card}");
     assert!(card.contains("timeout 20 s"), "{card}");
     assert_eq!(browser.count("#queue tbody tr"), 1);
+    let waits = browser.text("#queue tbody tr");
+    assert!(waits.contains("sh on ") && waits.contains("czxid 0x"), "{waits}");
     browser.shows("#why", |text| text.contains("Nothing is wrong in ZooKeeper: another one waits"));
     browser.shows("#timeline rect.waiting title", |_| browser.count("#timeline rect.waiting") == 1);
     assert_eq!(browser.count("#timeline rect.held"), 1);

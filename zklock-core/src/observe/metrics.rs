@@ -212,3 +212,47 @@ impl Observer for Counting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+        with_local_recorder,
+    };
+
+    use super::*;
+
+    /// Counts what is dropped.
+    struct Dropped(Arc<AtomicU64>);
+
+    impl Recorder for Dropped {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            assert_eq!(key.name(), DROPPED);
+            Counter::from_arc(self.0.clone())
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn each_event_that_was_dropped_is_counted() {
+        let dropped = Arc::new(AtomicU64::new(0));
+        with_local_recorder(&Dropped(dropped.clone()), || {
+            Counting.event(&Event::Dropped { count: 3 });
+        });
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+    }
+}

@@ -165,3 +165,24 @@ pub fn end_hold(grant: usize, held: Duration, outcome: &str) {
         span.record("outcome", outcome);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracing::subscriber::{NoSubscriber, with_default};
+
+    use super::*;
+    use crate::observe::observer::Events;
+    use crate::session::handle::Session;
+
+    #[test]
+    fn nothing_is_made_where_nobody_listens() {
+        with_default(NoSubscriber::default(), || {
+            let (session, name) = (Session::embedded(), LockName::new("a").unwrap());
+            let start = (session.clock().now(), None);
+            assert!(Acquiring::begin((&name, Mode::Mutex), session.clock(), start).is_none());
+            hold(1, "a", Mode::Mutex, || panic!("made for nobody"));
+            assert!(!any_hold());
+            Events::default().tell(|| panic!("made for nobody"));
+        });
+    }
+}

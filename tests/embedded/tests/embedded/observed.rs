@@ -569,6 +569,20 @@ fn but_released(told: &Receiver<Event>) -> Event {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_held_when_its_session_is_closed_is_told_as_lost() {
+    let (_store, session, told) = all_observed();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    session.close().await;
+    match of_lock(&told) {
+        Event::Lost { token, why, .. } => {
+            assert_eq!((token, why), (Some(guard.fencing_token()), LossReason::SessionEnded));
+        }
+        event => panic!("{event:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
     let (store, session, told) = all_observed();
     let mutex = session.mutex("a").unwrap();
@@ -612,8 +626,9 @@ async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
     drop(behind.await.unwrap());
     let last = last.await.unwrap();
     match but_released(&told) {
-        Event::Acquired { lock, ahead, by: GrantedBy::Node, .. } => {
-            assert_eq!((&*lock, ahead), ("b", 2));
+        Event::Acquired { lock, ahead, by: GrantedBy::Node, waited, token, .. } => {
+            assert_eq!((&*lock, ahead, token), ("b", 2, last.fencing_token()));
+            assert!((SECOND..2 * SECOND).contains(&waited), "{waited:?}");
         }
         event => panic!("{event:?}"),
     }

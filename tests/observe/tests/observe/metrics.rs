@@ -103,7 +103,7 @@ async fn acquires_waits_holds_and_losses_are_counted_by_how_they_end() {
     let (recorder, _alone) = recorder().await;
     let store = Embedded::new();
     let session = measured(&store);
-    let name = zklock::lock_name!("counted").unwrap();
+    let name = LockName::new("counted/7").unwrap().with_pattern("counted");
     let mine = "pattern=\"counted\"";
     let is = async |name: &str, more: &str, count: f64| {
         until(name, || value(recorder, name, &[mine, more]), |value| value == count).await;
@@ -135,6 +135,14 @@ async fn acquires_waits_holds_and_losses_are_counted_by_how_they_end() {
     is("zklock_wait_seconds_count", "outcome=\"acquired\"", 2.0).await;
     let waited = value(recorder, "zklock_wait_seconds_sum", &[mine, "outcome=\"acquired\""]);
     assert!((3.0..3.1).contains(&waited), "{waited}");
+    let held = value(recorder, "zklock_hold_seconds_sum", &[mine]);
+    assert!((6.0..6.1).contains(&held), "{held}");
+    for (outcome, seconds) in [("failed", 2.0), ("cancelled", 1.0)] {
+        let label = format!("outcome=\"{outcome}\"");
+        is("zklock_wait_seconds_count", &label, 1.0).await;
+        let waited = value(recorder, "zklock_wait_seconds_sum", &[mine, &label]);
+        assert!((seconds..seconds + 0.1).contains(&waited), "{outcome}: {waited}");
+    }
     is("zklock_held", "", 0.0).await;
     is("zklock_waiting", "", 0.0).await;
     // What is rare is there, and zero.
@@ -226,7 +234,10 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     let store = Embedded::new();
     let session = measured(&store);
     let elsewhere = Session::embedded_builder(&store).open().unwrap();
-    let name = |pattern| LockName::new(pattern).unwrap().with_pattern(pattern);
+    // The value in a name is in no metric.
+    let name = |pattern: &'static str| {
+        LockName::new(&format!("{pattern}/7")).unwrap().with_pattern(pattern)
+    };
     let mutex = |pattern| session.mutex(name(pattern)).unwrap();
     let lock = |pattern| session.rw_lock(name(pattern)).unwrap();
     let faults = || store.faults(session.zookeeper_session().unwrap().0);
@@ -240,7 +251,7 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
     let template = ZkLockTemplate::new(session.clone()).write().with_options(heed);
     let body = async || {
-        elsewhere.rw_lock("revoked").unwrap().site().revoke().await.unwrap();
+        elsewhere.rw_lock("revoked/7").unwrap().site().revoke().await.unwrap();
         pending::<()>().await
     };
     assert!(template.execute(name("revoked"), body).await.unwrap_err().is_revoked());
@@ -263,7 +274,7 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
 
     for (pattern, by) in [("deleted", &elsewhere), ("broken", &session)] {
         let held = mutex(pattern).acquire().await.unwrap();
-        let site = by.site(pattern).unwrap();
+        let site = by.site(format!("{pattern}/7")).unwrap();
         let queue = site.contenders().await.unwrap();
         assert!(site.break_holder(&queue[0]).await.unwrap());
         held.lost().await;
@@ -307,6 +318,15 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     let ends = ["acquires mutex node 1", "lost mutex silence 1", "releases mutex released 1"];
     counted(recorder, "silence", &[&ends[..], &["suspect mutex 1"]].concat()).await;
 
+    drop(lock("downgrade").write().await.unwrap().downgrade().await.unwrap());
+    let ends = [
+        "acquires read downgrade 1",
+        "acquires write node 1",
+        "releases read released 1",
+        "releases write released 1",
+    ];
+    counted(recorder, "downgrade", &ends).await;
+
     sleep(SECOND).await;
     let reader = lock("deadlock").read().await.unwrap();
     let writes = reader.scope(async { lock("deadlock").write().await.unwrap_err() }).await;
@@ -319,7 +339,8 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     mutex("error").acquire().await.unwrap_err();
     counted(recorder, "error", &["acquires mutex error 1"]).await;
 
-    let (before, held) = (diverged(), elsewhere.mutex("differs").unwrap().acquire().await.unwrap());
+    let (before, held) =
+        (diverged(), elsewhere.mutex("differs/7").unwrap().acquire().await.unwrap());
     let no_node = RequestError::Multi { index: 0, error: Box::new(RequestError::NoNode) };
     faults().inject(Fault::refuse(no_node).on(Op::Multi).path(held.path()).times(2));
     let waits = mutex("differs").acquire_timeout(60 * SECOND).await.unwrap_err();
@@ -332,6 +353,20 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     counted(recorder, "closing", &["acquires mutex closing 1"]).await;
     sleep(SECOND).await;
     until("closed", || states("closed"), |now| now == closed + 1.0).await;
+    assert!(!recorder.render().contains("/7\""));
+}
+
+/// The embedded coordinator itself knows that it is there.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_are_measured() {
+    let (recorder, _alone) = recorder().await;
+    let builder = Session::builder_on(Embedded::new().connector(12 * SECOND)).metrics();
+    let session = builder.open().unwrap();
+    let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+    let heartbeats = || value(recorder, "zklock_heartbeat_seconds_count", &[]);
+    let before = heartbeats();
+    sleep(7 * SECOND).await;
+    until("heartbeats", heartbeats, |now| now >= before + 3.0).await;
 }
 
 #[tokio::test]

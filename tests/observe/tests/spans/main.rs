@@ -381,7 +381,10 @@ async fn long_waits_and_holds_are_logged_once_each_if_this_is_wanted() {
     assert!(collector.lines(Level::WARN).is_empty());
     // Without the options, nothing is logged.
     let session = Session::embedded();
-    let _held = session.mutex("b").unwrap().acquire().await.unwrap();
+    let mutex = session.mutex("b").unwrap();
+    let _held = mutex.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await.map(drop) });
     sleep(1_000 * SECOND).await;
+    waiting.abort();
     assert!(collector.lines(Level::WARN).is_empty());
 }
