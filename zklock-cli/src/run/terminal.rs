@@ -9,20 +9,22 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// The terminal of this process, if it has one.
 #[derive(Debug)]
 pub(super) struct Terminal {
     terminal: Option<File>,
-    is_given: Mutex<bool>,
+    /// The group that it was given to.
+    given: Mutex<Option<Pid>>,
 }
 
 impl Terminal {
     pub(super) fn open() -> Self {
         let terminal = File::options().read(true).write(true).open("/dev/tty").ok();
-        Terminal { terminal, is_given: Mutex::default() }
+        Terminal { terminal, given: Mutex::default() }
     }
 
     /// Gives it to the group of a command that begins, unless others may use it.
@@ -38,18 +40,25 @@ impl Terminal {
         let Some(terminal) = &self.terminal else { return false };
         let owner = tcgetpgrp(terminal);
         let gives = owner == Ok(getpgrp()) && tcsetpgrp(terminal, group).is_ok();
-        *self.state() |= gives;
+        if gives {
+            *self.state() = Some(group);
+        }
         gives || owner == Ok(group)
     }
 
     pub(super) fn is_given(&self) -> bool {
-        *self.state()
+        self.state().is_some()
     }
 
-    /// Takes back what was given.
+    /// Takes back what was given, unless somebody else has taken it: a shell does when this process is stopped, and
+    /// does not expect that it is taken away when this process goes on in the background.
     pub(super) fn take_back(&self) {
-        let was_given = std::mem::take(&mut *self.state());
-        let Some(terminal) = self.terminal.as_ref().filter(|_| was_given) else { return };
+        let given = self.state().take();
+        let (Some(terminal), Some(group)) = (&self.terminal, given) else { return };
+        let is_others = |owner| owner != group && !matches!(killpg(owner, None), Err(Errno::ESRCH));
+        if tcgetpgrp(terminal).is_ok_and(is_others) {
+            return;
+        }
         // Who is in the background may take the terminal only with this signal blocked.
         let mut blocked = SigSet::empty();
         blocked.add(Signal::SIGTTOU);
@@ -60,8 +69,8 @@ impl Terminal {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, bool> {
-        self.is_given.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,6 +29,28 @@ fn it_goes_on_when_it_comes_to_the_foreground() {
     in_a_shell(&bed, &steps);
 }
 
+/// As a shell takes the terminal when its job is stopped. Without it, an interactive shell ends.
+#[test]
+fn a_terminal_that_the_shell_has_taken_stays_the_shells() {
+    let bed = Bed::new("taken");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let stops = "until [ -s held ]; do sleep 0.1; done; kill -STOP $(cat pid); sleep 0.5; kill -CONT $(cat pid)";
+    let over =
+        "while kill -0 $(cat pid); do sleep 0.1; done 2> /dev/null; sleep 0.5; echo it is o''ver";
+    let command = "sh -c \"echo > held; sleep 2\"";
+    let run =
+        format!("({stops}; {over}) & sh -c 'echo $$ > pid; exec {zklock} run a -- {command}'\\n");
+    // The shell reads meanwhile.
+    let steps = [
+        ("ready> ", run.as_str()),
+        ("Stopped", ""),
+        ("ready> ", ""),
+        ("it is over", "echo still $((1 + 1))\\n"),
+        ("still 2", "exit\\n"),
+    ];
+    in_a_shell(&bed, &steps);
+}
+
 #[test]
 fn it_ends_with_a_signal_although_it_is_stopped() {
     let bed = Bed::new("ends-stopped");
