@@ -43,7 +43,6 @@ impl Machine {
                 return self.finish(client, State::Expired, &RequestError::SessionExpired);
             }
             ToClient::Connected { session, timeout } => {
-                self.is_back(session, wire);
                 client.session = session;
                 client.timing = Timing::new(timeout, client.configured);
                 client.set_state(State::Connected, &mut self.wake);
