@@ -25,6 +25,14 @@ pub(crate) fn deleted_again(lock: &Arc<str>) -> LockError {
     LockError::new(ErrorKind::Unavailable, why).on(lock.clone())
 }
 
+/// The error of a request that ZooKeeper refuses for good: it is not silent.
+pub(crate) fn refused(error: RequestError) -> Option<LockError> {
+    match setback(error) {
+        Setback::Failed(refused) => Some(refused),
+        _ => None,
+    }
+}
+
 /// What a failed request leads to.
 pub(crate) fn setback(error: RequestError) -> Setback {
     let failed =

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use futures_lite::future::or;
 use tokio::sync::watch;
 
-use crate::acquire::setback::{Setback, setback};
+use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
@@ -198,9 +198,9 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
             }
             // Who may not read it may not list it either, and if that is allowed again by then, nothing was
             // compared.
-            Err(error) => match setback(error.clone()) {
-                Setback::Failed(refused) => return Err(refused),
-                _ => Err(error),
+            Err(error) => match refused(error.clone()) {
+                Some(refused) => return Err(refused),
+                None => Err(error),
             },
         };
         match outcome {

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::setback::{Setback, setback};
+use crate::acquire::setback::refused;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
@@ -332,14 +332,6 @@ async fn ask<Q: WaitQueue>(
             return Err(Silent);
         }
         clock.sleep_until((clock.now() + times::CONTENDER).min(deadline.instant())).await;
-    }
-}
-
-/// The error of a read that ZooKeeper refuses: it is not silent.
-fn refused(error: RequestError) -> Option<LockError> {
-    match setback(error) {
-        Setback::Failed(refused) => Some(refused),
-        _ => None,
     }
 }
 
