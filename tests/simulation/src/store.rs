@@ -190,11 +190,20 @@ impl Store {
 
     /// Whether nothing but one answer at most was missing for so long.
     pub fn lost_one_for(&self, long: u64) -> bool {
+        self.lost_at_most(1, long)
+    }
+
+    /// Whether every answer came for so long.
+    pub fn answers_for(&self, long: u64) -> bool {
+        self.lost_at_most(0, long)
+    }
+
+    fn lost_at_most(&self, answers: usize, long: u64) -> bool {
         self.tally();
         let (now, done) = (self.world.now(), self.lock());
         let lately = done.forgotten.iter().filter(|at| **at + long > now).count();
         let meddled = done.meddled.is_some_and(|at| at + long > now);
-        (done.hard == 0 || done.hard + long <= now) && lately <= 1 && !meddled
+        (done.hard == 0 || done.hard + long <= now) && lately <= answers && !meddled
     }
 
     /// How many faults there were.

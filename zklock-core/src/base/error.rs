@@ -25,7 +25,8 @@ use crate::base::owner::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Somebody else holds the lock.
+    /// Somebody else holds the lock, or is ahead in its queue: for a moment also a call of this process that
+    /// was given up just before, until its node is deleted.
     Busy,
     /// The lease ran out or the node was deleted.
     Lost,

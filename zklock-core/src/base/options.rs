@@ -171,6 +171,9 @@ impl LockOptions {
     /// it: in this time, the next acquire in this process sends no request. Zero, the default,
     /// turns it off.
     ///
+    /// If another caller of this process waits for it meanwhile, and ZooKeeper does not say within a sixth of
+    /// the session timeout whether somebody queues behind it, it is let go of, too.
+    ///
     /// It does not linger in a ZooKeeper session that is used no more, because the server refused to
     /// delete another node of it: that session ends with the last node in it.
     ///

@@ -32,7 +32,7 @@ pub(super) struct Chosen {
 impl Machine {
     /// Notes on which connection a node is asked for.
     pub(super) fn note_choice(&mut self, id: u64, frame: &ToServer) {
-        let ToServer::Request(xid, Request::Create { kind, .. }) = frame else { return };
+        let ToServer::Request(xid, Request::Create { path, kind, .. }) = frame else { return };
         if !matches!(kind, NodeKind::Ephemeral | NodeKind::EphemeralSequential) {
             return;
         }
@@ -44,9 +44,12 @@ impl Machine {
         }
         wire.noted = *xid;
         let silent = wire.to_server.silent;
-        wire.unanswered.push(now);
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        // Where an order is promised, the next one of a lock goes where those before it went.
+        let follows = wire.unanswered.iter().any(|(_, before)| before == directory);
+        wire.unanswered.push((now, directory.to_owned()));
         // One of those who asked may have gone; of several, one is still there.
-        let third = wire.unanswered.get(2).copied().unwrap_or(now);
+        let third = wire.unanswered.get(2).map_or(now, |(at, _)| *at);
         let (here, server, client) = (wire.process, wire.server, wire.client);
         let (asker, Some(client)) = (client, self.clients.get(&client)) else { return };
         // It has not moved since it was opened.
@@ -55,7 +58,7 @@ impl Machine {
         let left = self.chosen.left.get(&here).is_some_and(|left| opened > *left);
         self.chosen.came_back |= is_first && left && self.chosen.differs.contains(&server);
         let sixth = client.timing.session / 6;
-        if silent && now > third + sixth + NOTICED {
+        if silent && !follows && now > third + sixth + NOTICED {
             self.chosen.in_silence |= self.is_another_served(asker, here, sixth);
         }
     }
@@ -68,7 +71,8 @@ impl Machine {
         others.any(|other| {
             let Some(at) = other.wire() else { return false };
             let Some(wire) = self.wires.get(&at) else { return false };
-            let answers = wire.unanswered.first().is_none_or(|since| since + sixth / 2 > self.now);
+            let answers =
+                wire.unanswered.first().is_none_or(|(since, _)| since + sixth / 2 > self.now);
             // One that holds nothing sends no heartbeats.
             let mut lives = self.journal.lives().iter().rev();
             let holds = lives.any(|life| life.owner == other.session && life.gone.is_none());

@@ -325,6 +325,16 @@ impl Ensemble {
         })
     }
 
+    /// Whether a node that was made after another one was below a path between two moments.
+    pub fn had_one(&self, below: &str, czxid: i64, since: u64, end: u64) -> bool {
+        self.0.look(|machine| {
+            machine.journal.lives().iter().rev().any(|life| {
+                let there = life.born < end && life.gone.is_none_or(|(at, _)| at >= since);
+                life.owner != 0 && there && life.czxid > czxid && life.path.starts_with(below)
+            })
+        })
+    }
+
     /// The last life of a node, by its path, and by its czxid where that is known.
     pub fn life(&self, path: &str, czxid: Option<i64>) -> Option<Life> {
         self.0.look(|machine| {

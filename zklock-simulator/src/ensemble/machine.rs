@@ -97,7 +97,7 @@ pub(super) struct Wire {
     /// The request whose answer is swallowed.
     pub(super) swallowed: Option<u64>,
     /// When ephemeral nodes were asked for since the last answer.
-    pub(super) unanswered: Vec<u64>,
+    pub(super) unanswered: Vec<(u64, String)>,
     /// The last request for one of these.
     pub(super) noted: u64,
     /// When it was heard again after a silence.

@@ -282,8 +282,7 @@ impl Ledger {
                 let below = format!("/zklock/{}", plan.name);
                 let ensemble = self.store.ensemble();
                 let contended = match plan.layout {
-                    // A node of its own process that nobody there wants any more is nobody's.
-                    // Others who wait for it have none.
+                    // Others who wait for it have no node.
                     Layout::OneNode => {
                         ensemble.used_elsewhere(&below, just, &process)
                             || self.was_held(&below, just)
@@ -291,6 +290,8 @@ impl Ledger {
                     }
                     _ => ensemble.contended(&below, just, &process),
                 };
+                // Whoever of its own process gave up just before is in the way until its node is deleted.
+                let contended = contended || ensemble.had_one(&below, 0, just, since);
                 if !contended {
                     let what = format!("{who}: {} was free all the time", plan.name);
                     self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });

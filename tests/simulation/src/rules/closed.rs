@@ -44,7 +44,8 @@ impl Ledger {
         if !sessions.is_empty() && self.calm_for(2 * self.timeout + ELECTION) {
             self.fail(super::CLOSED, format!("{who}: sessions {sessions:x?} are left"));
         }
-        // Where the client has given the session up, nothing can be deleted any more.
+        // Where the client has given the session up, nothing can be deleted any more. A node whose deletion the
+        // server refuses goes with its session.
         let can_delete = |session| ensemble.has_client(session) && sessions.contains(&session);
         let mut state = self.lock();
         let mut left = None;
@@ -57,8 +58,8 @@ impl Ledger {
             true
         });
         drop(state);
-        if let Some(path) = left.filter(|_| now < begun + FLUSH && !self.store.are_servers_struck())
-        {
+        let excused = self.store.are_servers_struck() || self.store.refuses();
+        if let Some(path) = left.filter(|_| now < begun + FLUSH && !excused) {
             let what = format!("{who}: {path} is left, {} µs after it was closed", now - begun);
             self.fail(super::CLOSED, what);
         }

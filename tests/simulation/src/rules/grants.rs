@@ -127,8 +127,12 @@ impl Ledger {
     }
 
     /// What a node is granted by, its owner asked for while the node was there: not by a list of later on, in which
-    /// another's node may have its name. Who has held a lock learns by heartbeats what becomes of it.
+    /// another's node may have its name. Who has held a lock learns by heartbeats what becomes of it. Whoever waits
+    /// is told of the deletion of its node before anything later, unless that notification alone is swallowed.
     fn check_shown(&self, who: &str, entry: &Entry, path: &str) {
+        if self.store.is_one_unheard(self.timeout) {
+            return;
+        }
         let czxid = entry.view.fencing_token().czxid();
         let ensemble = self.store.ensemble();
         let life = ensemble.life(path, Some(czxid as i64)).filter(|life| life.gone.is_some());

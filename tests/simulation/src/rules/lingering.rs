@@ -70,12 +70,16 @@ impl Ledger {
             let unheard = self.store.is_one_unheard(now - node.since + 2 * long);
             let known = node.since.saturating_sub(if unheard { long } else { self.timeout });
             let wanted = || ensemble.used_elsewhere(&below, known, &node.process);
+            // Other options have a queue of their own in this process.
+            let wanted = || wanted() || ensemble.had_one(&below, node.czxid, known, at);
             // A lock below it looks like somebody who waits.
             let wanted = || wanted() || self.has_locks_below(&self.plans[node.lock]);
-            // Whoever waits for it here, and is not told for a session timeout whether somebody queues, does so.
+            // Whoever waits for it here, and is not told for a sixth of a session timeout whether somebody queues,
+            // does so.
             let untold = |ask: &Ask| {
                 let near = ask.lock == node.lock && ask.process.id() == node.process.id();
-                near && ask.since + self.timeout <= at && !self.store.lost_one_for(2 * self.timeout)
+                near && ask.since + self.timeout / 6 <= at
+                    && !self.store.answers_for(2 * self.timeout)
             };
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
             let excused = closing.contains(&node.process.id()) || self.store.refuses();
