@@ -63,7 +63,10 @@ impl AcquireLoop<'_> {
             (single.is_none() && pending_create.is_sent()).then(|| self.look_behind(generation));
         // Of two kinds that come at the same time, the one whose node is later sees the other.
         let beside = self.target.beside.as_ref().filter(|_| pending_create.is_sent());
-        let beside = beside.map(|beside| generation.coordinator().get(beside.as_str()));
+        let beside = beside.map(|beside| {
+            let old = clock.now() + generation.patience();
+            (generation.coordinator().get(beside.as_str()), old)
+        });
         let mut answer = None;
         if let Some(turn) = self.turn {
             // Its place among the nodes that this session creates one by one is known now.
@@ -113,11 +116,15 @@ impl AcquireLoop<'_> {
         if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
             return Err(self.exhausted(mine.sequence));
         }
-        if let Some(beside) = beside {
+        let mut is_old = false;
+        if let Some((beside, old)) = beside {
             Box::pin(self.check_beside(generation, beside.await)).await?;
+            // An answer was missing, and the own node may be gone since the list was read.
+            is_old = clock.now() >= old;
         }
         let known = match (looking, single) {
             (_, Some(name)) => Some(self.saw(vec![name])),
+            (Some(_), None) if is_old => None,
             // A list from before the node was found again is out of date.
             (Some(looking), None) => {
                 let looked = self.looked(generation, looking).await.ok();

@@ -2,9 +2,7 @@
 //!
 //! What is asked here is asked only where a list that was read anyway shows a sign of it.
 
-use std::net::IpAddr;
 use std::slice::from_ref;
-use std::str::from_utf8;
 use std::sync::Arc;
 
 use crate::acquire::acquire_loop::AcquireLoop;
@@ -17,8 +15,8 @@ use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
-/// So many signs that are not what they look like, and are there to stay, are passed by. Nodes that are gone do
-/// not count: who is behind them in the list may be there.
+/// So many signs that are not what they look like, or may not be read, and are there to stay, are passed by. Nodes
+/// that are gone do not count: who is behind them in the list may be there.
 const MOST_ASKED: usize = 4;
 
 /// So often it is looked at again who uses a name, where the one who was seen is gone.
@@ -90,8 +88,10 @@ impl AcquireLoop<'_> {
             let mut looks = 0;
             let user = loop {
                 looks += 1;
+                // Each look passes by the same ones again.
+                let mut rest = left;
                 let error = match self
-                    .user_of_another_kind(generation, &name, sign, &mut left)
+                    .user_of_another_kind(generation, &name, sign, &mut rest)
                     .await
                 {
                     // A node that only this server shows uses nothing.
@@ -110,7 +110,10 @@ impl AcquireLoop<'_> {
                         }
                         Err(error) => error,
                     },
-                    Ok(None) => break None,
+                    Ok(None) => {
+                        left = rest;
+                        break None;
+                    }
                     Err(error) => error,
                 };
                 // It is gone, or not for this client to read.
@@ -129,14 +132,14 @@ impl AcquireLoop<'_> {
         Ok(())
     }
 
-    /// The path of a node that shows the name in use as another kind, and who made it. Counts down the nodes that
-    /// may be passed by.
+    /// The path of a node that shows the name in use as another kind, and who made it. Counts the `rest` of the
+    /// nodes that may be passed by down.
     async fn user_of_another_kind(
         &self,
         generation: &Arc<Generation>,
         name: &str,
         sign: Sign,
-        left: &mut usize,
+        rest: &mut usize,
     ) -> Result<Option<(String, Kind, Owner)>, RequestError> {
         let coordinator = generation.coordinator();
         let path = self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name);
@@ -149,25 +152,23 @@ impl AcquireLoop<'_> {
             Sign::Node(_) | Sign::NodeOfCurator(_) => vec![path],
         };
         for path in paths {
-            let (data, stat) = match coordinator.get(path.as_str()).await {
-                Err(RequestError::NoNode) => continue,
-                answer => answer?,
-            };
-            let is_so = match sign {
-                Sign::NodeOfCurator(_) => {
-                    from_utf8(&data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok())
+            let is_passed_by = match coordinator.get(path.as_str()).await {
+                Err(RequestError::NoNode) => false,
+                Err(error) if error.is_definite() && !error.ends_session() => true,
+                Err(error) => return Err(error),
+                // What is no ephemeral node may be the directory of another lock. What this process holds
+                // or waits for it knows itself; other nodes of it are about to be deleted.
+                Ok((data, stat)) => {
+                    let is_none = !sign.agrees_with(&data) || stat.owner == 0;
+                    if !is_none && !self.lane_permit.lane().is_of_this_process(stat.owner) {
+                        let owner = Owner::from_payload(&data);
+                        return Ok(Some((path.to_string(), sign.kind(), owner)));
+                    }
+                    is_none
                 }
-                Sign::Directory { .. } | Sign::Node(_) => true,
             };
-            // What is no ephemeral node may be the directory of another lock. What this process holds
-            // or waits for it knows itself; other nodes of it are about to be deleted.
-            let is_ours = || self.lane_permit.lane().is_of_this_process(stat.owner);
-            let is_lock = !is_so || stat.owner == 0;
-            if !is_lock && !is_ours() {
-                return Ok(Some((path.to_string(), sign.kind(), Owner::from_payload(&data))));
-            }
-            *left = left.saturating_sub(usize::from(is_lock));
-            if *left == 0 {
+            *rest = rest.saturating_sub(usize::from(is_passed_by));
+            if *rest == 0 {
                 break;
             }
         }

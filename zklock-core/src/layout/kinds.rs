@@ -1,6 +1,8 @@
 //! Kinds of locks whose nodes do not see each other.
 
 use std::fmt;
+use std::net::IpAddr;
+use std::str::from_utf8;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -66,6 +68,14 @@ impl Sign {
     pub fn kind(self) -> Kind {
         match self {
             Sign::Directory { kind, .. } | Sign::Node(kind) | Sign::NodeOfCurator(kind) => kind,
+        }
+    }
+
+    /// Whether the data of a node agree with it: a client of Curator writes its address.
+    pub fn agrees_with(self, data: &[u8]) -> bool {
+        match self {
+            Sign::NodeOfCurator(_) => from_utf8(data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok()),
+            Sign::Directory { .. } | Sign::Node(_) => true,
         }
     }
 }

@@ -377,3 +377,63 @@ async fn a_node_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap();
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
 }
+
+/// Each look passes by the same nodes again.
+#[tokio::test(start_paused = true)]
+async fn a_permit_behind_one_that_leaves_and_nodes_that_stay_is_found() {
+    let (store, session) = store();
+    semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let permit = |number: u32| format!("/zklock/a/leases/_c_x-lease-{number:010}");
+    // Listed from the greatest number on.
+    for number in [8, 9] {
+        raw.create(&permit(number), b"", NodeKind::Persistent).await.unwrap();
+    }
+    for number in [6, 7] {
+        raw.create(&permit(number), b"", NodeKind::Ephemeral).await.unwrap();
+    }
+    // The next one is gone when it is read again.
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let gone = Fault::refuse(RequestError::NoNode).on(Op::Get).path("-lease-0000000007");
+    faults.inject(gone.skip(1).times(9));
+    let refused = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert_told(&refused, "a semaphore", &permit(6));
+}
+
+/// A node that may not be read hides nobody.
+#[tokio::test(start_paused = true)]
+async fn a_permit_behind_one_that_may_not_be_read_is_found() {
+    let (store, session) = store();
+    semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    // Listed from the greatest number on.
+    for number in [6, 7] {
+        let permit = format!("/zklock/a/leases/_c_x-lease-{number:010}");
+        raw.create(&permit, b"", NodeKind::Ephemeral).await.unwrap();
+    }
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let secret = Fault::refuse(RequestError::NoAuth).on(Op::Get).path("-lease-0000000007");
+    faults.inject(secret.times(9));
+    let refused = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert_told(&refused, "a semaphore", "-lease-0000000006");
+}
+
+/// The same for a look at the directory above, which shows locks beside permits.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_goes_while_another_kind_is_looked_for_is_not_granted() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let (raw, leases) = (client(&store).await, "/zklock/a/leases");
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // The first read is of the inner lock, the next one of the directory above, behind the creation.
+    faults.inject(Fault::forget_reply().on(Op::Get).skip(1));
+    let waiting =
+        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_secs(9)).await });
+    settle().await;
+    let own = raw.children(leases).await.unwrap().pop().unwrap();
+    raw.delete(&format!("{leases}/{own}")).await.unwrap();
+    let theirs = format!("{leases}/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-");
+    raw.create(&theirs, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
+    assert!(waiting.await.unwrap().unwrap_err().is_busy());
+}
