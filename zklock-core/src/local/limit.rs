@@ -88,7 +88,8 @@ impl Limit {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
-    /// than this process uses.
+    /// than this process uses; of a limit that a node tells to others, also the error of a request that
+    /// ZooKeeper refuses.
     pub async fn known(&self, lane: &Lane) -> Result<(), LockError> {
         if let LimitSource::Said(path, limit) = &self.source {
             return agree(lane, path, *limit).await;
@@ -164,8 +165,8 @@ const MOST_REMOVED: u32 = 20;
 /// Makes the data of a node contain the limit, like kazoo's `Semaphore`. kazoo writes the number
 /// when it creates the node, compares it when the node exists, and ignores data that are not a
 /// number; between creating and writing, its node is empty, and a client that comes then does not
-/// compare. Here the number is written whenever there is none, and compared each time. Other errors
-/// of the server are left to the acquire that follows, which gets them as well.
+/// compare. Here the number is written whenever there is none, and compared each time. That the chroot is
+/// missing is left to the acquire that follows, which tells it.
 async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
     let (text, mut removed) = (limit.to_string(), 0);
     loop {
@@ -196,18 +197,18 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                     made => made,
                 }
             }
-            // Who may not read it may not list it either, and if that is allowed again by then, nothing was
-            // compared.
-            Err(error) => match refused(error.clone()) {
-                Some(refused) => return Err(refused),
-                None => Err(error),
-            },
+            Err(error) => Err(error),
         };
         match outcome {
             // Another client may have created it at the same time: compare.
             Ok(()) => {}
-            Err(error) if error.is_definite() => return Ok(()),
-            Err(_) => generation.pause(RetryPolicy::default().pause(4)).await,
+            // The acquire that follows is refused as well; but if that is allowed again by then, nothing was
+            // compared.
+            Err(error) => match refused(error.clone()) {
+                Some(refused) => return Err(refused),
+                None if error.is_definite() => return Ok(()),
+                None => generation.pause(RetryPolicy::default().pause(4)).await,
+            },
         }
     }
 }
@@ -222,11 +223,10 @@ async fn fill(
 ) -> Result<(), RequestError> {
     let (path, data) = (path.to_string(), data.to_vec());
     match generation.write(vec![Operation::Replace { path, data, version }]).await {
-        Err(RequestError::Multi { error, .. })
-            if matches!(*error, RequestError::BadVersion | RequestError::NoNode) =>
-        {
-            Ok(())
-        }
+        Err(RequestError::Multi { error, .. }) => match *error {
+            RequestError::BadVersion | RequestError::NoNode => Ok(()),
+            error => Err(error),
+        },
         written => written,
     }
 }

@@ -314,17 +314,25 @@ async fn the_limit_is_written_where_the_directory_above_is_removed_meanwhile() {
 
 /// Also if everything is allowed again a moment later.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_granted_while_the_limit_may_not_be_compared() {
-    let (store, session) = prompt();
-    let kazoo = client(&store).await;
-    kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
-    kazoo.create(PRINTERS, b"4", NodeKind::Persistent).await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
-    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("printers"));
-    let refused = printers(&session, 3).acquire().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
-    let differs = printers(&session, 3).acquire().await.unwrap_err();
-    assert_eq!(differs.kind(), ErrorKind::InvalidOption, "{differs}");
+async fn nothing_is_granted_while_the_limit_may_not_be_read_written_or_made() {
+    for (op, there) in [(Op::Get, Some(&b"4"[..])), (Op::Multi, Some(b"")), (Op::Create, None)] {
+        let (store, session) = prompt();
+        let kazoo = client(&store).await;
+        kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
+        if let Some(data) = there {
+            kazoo.create(PRINTERS, data, NodeKind::Persistent).await.unwrap();
+        }
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.inject(Fault::refuse(RequestError::NoAuth).on(op).path("printers"));
+        let refused = printers(&session, 3).acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{op:?}: {refused}");
+        let next = printers(&session, 3).acquire().await;
+        if there.is_some_and(|data| !data.is_empty()) {
+            assert_eq!(next.unwrap_err().kind(), ErrorKind::InvalidOption);
+        } else {
+            next.unwrap().release().await.unwrap();
+        }
+    }
 }
 
 /// Whoever is refused may try another way before the driver that found out has come to its end.
