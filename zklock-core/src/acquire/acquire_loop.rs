@@ -233,14 +233,10 @@ impl AcquireLoop<'_> {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
                     match Box::pin(waiting).await? {
-                        Woken::Gone => {
-                            // Until the next look, nobody is known to be in the way.
-                            self.see(None);
-                            if deletion_grants {
-                                return Box::pin(self.grant(generation, node, true)).await;
-                            }
+                        Woken::Gone if deletion_grants => {
+                            return Box::pin(self.grant(generation, node, true)).await;
                         }
-                        Woken::News => {}
+                        Woken::Gone | Woken::News => {}
                         Woken::Time => since = Since::Before,
                     }
                 }
@@ -334,7 +330,10 @@ impl AcquireLoop<'_> {
             return Box::pin(self.refuse(obstacle, may_wait)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
-        self.wait_for(&obstacle.generation, paths, own).await
+        let woken = self.wait_for(&obstacle.generation, paths, own).await;
+        // Until the next look, nobody is known to be in the way.
+        self.see(None);
+        woken
     }
 
     /// Ends an acquire that does not wait, unless the holder released just now. A lingering holder

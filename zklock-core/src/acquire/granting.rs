@@ -51,7 +51,7 @@ impl AcquireLoop<'_> {
             }
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
-                // One that is retired grants nothing, however long it is waited for.
+                // In one that is retired meanwhile, nothing is proven: it begins anew.
                 or(generation.settled(), generation.until(|| generation.is_retired())).await;
                 if generation.is_retired() {
                     return Err(RequestError::ConnectionLoss);

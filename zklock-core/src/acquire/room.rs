@@ -63,7 +63,10 @@ impl AcquireLoop<'_> {
             return Box::pin(self.refuse(obstacle, false)).await.map(|()| None);
         }
         self.see(Some(obstacle));
-        self.wait_for_room(generation, seen, limit).await
+        let known = self.wait_for_room(generation, seen, limit).await;
+        // As above: until the next look, nobody is known to be in the way.
+        self.see(None);
+        known
     }
 
     /// What a caller waits for if there are no other nodes and still not enough permits.

@@ -131,6 +131,7 @@ pub async fn stand_in(
                 node.forget();
                 generation.tell_late(&target.lock, began, clock.now().since(sent));
                 generation.settled().await;
+                generation.pause(RetryPolicy::default().pause(3)).await;
             }
         }
     }

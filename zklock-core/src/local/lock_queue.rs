@@ -13,6 +13,7 @@ use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
 use crate::acquire::send_order::SendTurn;
+use crate::acquire::setback::refused;
 use crate::acquire::stand_in::stand_in;
 use crate::acquire::target::{NodeRequest, Target};
 use crate::base::caller::Caller;
@@ -127,8 +128,11 @@ impl Queue<Locks> {
             Ok(busy) => busy,
             // The driver is ahead in any case.
             Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
-            // The driver looks again, too.
-            Err(_) => return,
+            Err(error) => match refused(error) {
+                Some(refused) => refused,
+                // The driver looks again, too.
+                None => return,
+            },
         };
         drop(self.decide(|state| state.met(driver, || busy.clone())));
     }

@@ -327,3 +327,75 @@ async fn who_may_not_ask_for_the_holder_is_told_so() {
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:#}");
 }
+
+/// The same where any change of the directory wakes who waits.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_not_busy_with_who_has_left_long_ago() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let theirs = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
+    let theirs = raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
+    let waiting =
+        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::forget_reply().on(Op::Children));
+    raw.delete(&theirs).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_unavailable(), "{error:#}");
+}
+
+/// The same where the only node of a lock was another's.
+#[tokio::test(start_paused = true)]
+async fn the_only_node_of_a_lock_is_not_in_the_way_once_it_has_gone() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
+    let held = mutex.acquire().await.unwrap();
+    let path = held.path().to_owned();
+    held.release().await.unwrap();
+    let raw = client(&store).await;
+    raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+    let waiting =
+        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::forget_reply().on(Op::Create));
+    raw.delete(&path).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_unavailable(), "{error:#}");
+}
+
+/// Also those who try only, and have not looked themselves.
+#[tokio::test(start_paused = true)]
+async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so() {
+    for permits in [false, true] {
+        let (store, session) = prompt();
+        let lock: zklock::AnyLock = if permits {
+            session.semaphore("a", 1).unwrap().into()
+        } else {
+            session.mutex("a").unwrap().into()
+        };
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let (ahead, kind) = if permits { ("/leases", "lease") } else { ("", "lock") };
+        let raw = client(&store).await;
+        // Whoever waits may read the node that it waits for.
+        for id in ["be2ee212-c507-4b18-a733-81c86278175c", "0f1b5c9e-c507-4b18-a733-81c86278175c"] {
+            let ahead = format!("/zklock/a{ahead}/_c_{id}-{kind}-");
+            raw.create(&ahead, b"", NodeKind::EphemeralSequential).await.unwrap();
+        }
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(99));
+        faults.hold_replies();
+        let waits = lock.clone();
+        let waits = tokio::spawn(async move { waits.acquire_timeout(LONG).await.map(drop) });
+        sleep(Duration::from_millis(1)).await;
+        let tries = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
+        sleep(Duration::from_millis(1)).await;
+        faults.release();
+        let error = timeout(T, tries).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:#}");
+        waits.abort();
+    }
+}

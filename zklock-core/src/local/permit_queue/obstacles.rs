@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Permits, busy};
 use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::setback::refused;
 use crate::acquire::target::Target;
 use crate::base::error::LockError;
 use crate::base::times;
@@ -25,12 +26,15 @@ impl Queue<Permits> {
         loop {
             let obstacle = seen.next().await;
             if self.lock().state.anybody_tries() {
-                match obstacle.ask().await {
-                    Ok(busy) => self.turn_away(fetch, busy),
+                let told = match obstacle.ask().await {
+                    Ok(busy) => Some(busy),
                     // The driver is ahead in any case.
-                    Err(RequestError::NoNode) => self.turn_away(fetch, busy()),
-                    // The driver looks again, too.
-                    Err(_) => {}
+                    Err(RequestError::NoNode) => Some(busy()),
+                    // Unless it is refused, the driver looks again, too.
+                    Err(error) => refused(error),
+                };
+                if let Some(told) = told {
+                    self.turn_away(fetch, told);
                 }
             }
         }
@@ -61,8 +65,13 @@ impl Queue<Permits> {
                         before = found.map(|(nodes, _)| nodes);
                         looks += 1;
                     }
-                    // Without a reply, the lock is not reported as busy.
-                    Err(_) => {}
+                    Err(error) => {
+                        if let Some(refused) = refused(error) {
+                            self.turn_away(fetch, refused);
+                            break;
+                        }
+                        // Without a reply, the lock is not reported as busy.
+                    }
                 }
                 if looks > times::PERMIT_LEFT.0 {
                     self.turn_away(fetch, busy());
