@@ -172,7 +172,7 @@ pub(crate) struct Run {
     /// seconds later
     #[arg(long, value_name = "TIME", value_parser = longer_than_zero)]
     pub(crate) hold_at_most: Option<Duration>,
-    /// What the lock is held for, as others see it (at most 78 bytes)
+    /// What the lock is held for, as others see it. What is longer than 78 bytes is cut, with a warning
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// Sends the command SIGTERM when somebody asks for the lock with `zklock revoke`; the lock is free when
@@ -460,6 +460,15 @@ mod tests {
                 assert!(help.contains(variable), "{name}: {help}");
                 assert!(include_str!("../README.md").contains(variable), "{variable}");
             }
+        }
+    }
+
+    #[test]
+    fn help_and_the_guide_say_how_long_a_label_may_be() {
+        let (mut command, most) = (command(), format!("{} bytes", zklock::Label::LONGEST));
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        for text in [&help, include_str!("../README.md")] {
+            assert!(text.contains(&most), "{text}");
         }
     }
 

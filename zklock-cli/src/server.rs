@@ -3,8 +3,9 @@
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
-use zklock::Session;
+use zklock::{LockError, Session};
 
 use crate::args::Server;
 use crate::exit::Failure;
@@ -56,6 +57,9 @@ pub(crate) fn servers() -> Result<Vec<String>, Failure> {
     Session::builder_from_env(&connect).map(drop)?;
     Ok(each(&connect))
 }
+
+/// How long it may take to learn why nobody answers.
+const TO_CONNECT: Duration = Duration::from_secs(1);
 
 /// In the place of servers: locks of this process only.
 const EMBEDDED: &str = "embedded";
@@ -136,6 +140,18 @@ pub(crate) fn has_certificate() -> bool {
 /// Opens a session as the environment says, without waiting for the servers.
 pub(crate) fn open() -> Result<Session, Failure> {
     Ok(Session::builder_from_env(&given()?)?.open()?)
+}
+
+/// Why no session can be opened at this moment, if so.
+pub(crate) async fn trouble() -> Option<LockError> {
+    let builder = Session::builder_from_env(&given().ok()?).ok()?;
+    match builder.connect_timeout(TO_CONNECT).connect().await {
+        Ok(session) => {
+            session.close().await;
+            None
+        }
+        Err(error) => Some(error),
+    }
 }
 
 /// Connects as the environment says.

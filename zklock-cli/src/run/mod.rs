@@ -8,12 +8,13 @@ mod reaper;
 mod teller;
 mod terminal;
 
+use std::error::Error;
 use std::future::pending;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep_until, timeout};
-use zklock::{AnyGuard, AnyLock, LockOptions, Session};
+use zklock::{AnyGuard, AnyLock, ErrorKind, Label, LockError, LockOptions, Session};
 
 use self::child::Child;
 pub(crate) use self::child::helper;
@@ -23,8 +24,9 @@ use self::reaper::{Status, keep_ends};
 use self::teller::Teller;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
-use crate::server::open;
+use crate::server::{open, trouble};
 use crate::signals::{Signals, exit_code};
+use crate::text::printable;
 
 /// The signals that are handed on to the command.
 const HANDED_ON: [Signal; 6] = [
@@ -58,6 +60,9 @@ pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
     keep_ends()?;
     let mut signals = Signals::of(&HANDED_ON)?;
     let teller = Teller::start()?;
+    if let Some(warning) = args.label.as_deref().and_then(cut) {
+        teller.tell(warning);
+    }
     // Who waits for the lock waits for servers that start again, too.
     let session = open()?;
     let outcome = run_with(&args, &session, &mut signals, &teller).await;
@@ -85,7 +90,10 @@ async fn run_with(
             return Ok(Ending { code, interrupt: Interrupt::of(signal) });
         }
     };
-    let guard = acquired.map_err(|error| Failure::of_acquire(&error, args.on_busy))?;
+    let guard = match acquired {
+        Ok(guard) => guard,
+        Err(error) => return Err(not_acquired(&error, args.on_busy).await),
+    };
     let ending = supervise(args, session, &guard, signals, teller).await?;
     // The command has ended: who waits next may go on.
     if let Ok(Err(error)) = timeout(TO_LEAVE, guard.release()).await {
@@ -116,6 +124,29 @@ fn lock(args: &Run, session: &Session) -> Result<AnyLock, Failure> {
         Mode::Semaphore(limit) => {
             AnyLock::Permits(session.semaphore(name, limit)?.with_options(options), 1)
         }
+    })
+}
+
+/// Why the lock was not acquired. An attempt to connect may take longer than all tries, which then end before it has said
+/// why it fails.
+async fn not_acquired(error: &LockError, on_busy: u8) -> Failure {
+    let mut failure = Failure::of_acquire(error, on_busy);
+    if error.kind() == ErrorKind::Unavailable
+        && error.source().is_none()
+        && let Some(why) = trouble().await
+    {
+        failure.message += &printable(&format!(": {why:#}"));
+    }
+    failure
+}
+
+/// What is not told of a label to those who look at the lock, because it is too long for a node.
+fn cut(label: &str) -> Option<String> {
+    let kept = Label::new(label);
+    let is_cut = label.chars().filter(|c| !c.is_control()).ne(kept.chars());
+    let most = Label::LONGEST;
+    is_cut.then(|| {
+        format!("warning: --label is longer than {most} bytes, and is cut to {:?}", &*kept)
     })
 }
 
@@ -188,4 +219,19 @@ async fn supervise(
 
 fn lost(message: &str) -> Failure {
     Failure { code: LOST, message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_that_is_cut_is_told_and_others_are_not() {
+        let longest = "x".repeat(Label::LONGEST);
+        assert_eq!(cut(&longest), None);
+        // Control characters never go into a node.
+        assert_eq!(cut(&format!("{longest}\n")), None);
+        let told = format!("warning: --label is longer than 78 bytes, and is cut to \"{longest}\"");
+        assert_eq!(cut(&format!("{longest}y")), Some(told));
+    }
 }

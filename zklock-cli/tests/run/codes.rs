@@ -202,11 +202,35 @@ fn what_cannot_be_run_has_the_codes_of_env() {
 #[test]
 fn a_server_that_is_not_there_is_unreachable() {
     let bed = Bed::new("unreachable");
-    let mut command =
-        bed.zklock_at("127.0.0.1:1", &["run", "a", "--timeout", "1s", "--", "touch", "ran"]);
-    let output = command.env("ZKLOCK_CONNECT_TIMEOUT", "500ms").output().unwrap();
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    // An attempt to connect takes longer than the tries. On a busy machine nobody may say in a second why it fails.
+    for timeout in [None, Some(("ZKLOCK_CONNECT_TIMEOUT", "500ms"))] {
+        until("the reason why there is no answer", || {
+            let run = ["run", "a", "--timeout", "1s", "--", "touch", "ran"];
+            let mut command = bed.zklock_at("127.0.0.1:1", &run);
+            let output = command.envs(timeout).output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            println!("{told}");
+            assert_eq!(output.status.code(), Some(69), "{output:?}");
+            assert!(told.starts_with("zklock: a: ZooKeeper "), "{told}");
+            told.contains("127.0.0.1:1: Connection refused").then_some(())
+        });
+    }
     assert!(!bed.folder.join("ran").exists());
+}
+
+#[test]
+fn a_label_that_is_too_long_is_cut_with_a_warning() {
+    let bed = Bed::new("label");
+    let [long, longest] = [90, 78].map(|bytes| "x".repeat(bytes));
+    let warning =
+        format!("zklock: warning: --label is longer than 78 bytes, and is cut to \"{longest}\"\n");
+    let script = format!("exec {} show a --json", env!("CARGO_BIN_EXE_zklock"));
+    for (label, warning) in [(&long, &*warning), (&longest, "")] {
+        let output = bed.output(&["run", "a", "--label", label, "--", "sh", "-c", &script]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), warning);
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(shown["queues"][0]["contenders"][0]["label"], longest.as_str());
+    }
 }
 
 #[test]
