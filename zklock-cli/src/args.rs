@@ -129,8 +129,9 @@ pub(crate) enum Command {
     /// Each server is asked whether its data are those of its leader: by the four-letter word `mntr` or,
     /// where that is not allowed, by its AdminServer on port 8080 (or the one in ZKLOCK_ADMIN_PORT).
     ///
-    /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 or 125 if it cannot be checked. The last line
-    /// names what was not looked at.
+    /// Exit codes: 0 if nothing is wrong, 1 if something is, which is so also if no server answers; 125 for a wrong
+    /// argument or setting, and 69 if ZooKeeper answers no more while it is asked. The last line names what was
+    /// not looked at.
     Doctor {
         /// Also checks that the servers remove empty directories, which they do once a minute: the longest
         /// time to wait for it

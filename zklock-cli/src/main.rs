@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Server};
 use crate::exit::Failure;
 use crate::server::Again;
 
@@ -48,27 +48,28 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match begin(args) {
+    let Args { server, command } = args;
+    match begin(&server, command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            text::tell(failure.message);
+            text::tell(server::as_given(&server, failure.message));
             ExitCode::from(failure.code)
         }
     }
 }
 
-fn begin(args: Args) -> Result<u8, Failure> {
-    let app = match &args.command {
+fn begin(server: &Server, command: Command) -> Result<u8, Failure> {
+    let app = match &command {
         Command::Run(run) => run.program_name(),
         _ => None,
     };
-    server::settle(&args.server, app.as_deref())?;
+    server::settle(server, app.as_deref())?;
     to_its_end(async {
-        match args.command {
+        match command {
             Command::Run(run) => run::run(run).await,
             Command::Show { name, json } => inspect::show(&name, json).await,
             Command::Why { name, within, json } => {
-                why::why(&name, within, &Again::of(&args.server), json).await
+                why::why(&name, within, &Again::of(server), json).await
             }
             Command::Ls { prefix, json } => ls::ls(prefix.as_deref(), json).await,
             Command::Top { interval, json } => top::top(interval, json).await,
@@ -76,7 +77,7 @@ fn begin(args: Args) -> Result<u8, Failure> {
                 doctor::doctor(containers_within, within, json).await
             }
             #[cfg(feature = "serve")]
-            Command::Serve(wanted) => serve::serve(wanted, Again::of(&args.server)).await,
+            Command::Serve(wanted) => serve::serve(wanted, Again::of(server)).await,
             Command::Break(node) => breaks::break_node(&node).await,
             Command::Watch { name, json } => watch::watch(&name, json).await,
             Command::Revoke { name, json } => inspect::revoke(&name, json).await,

@@ -31,6 +31,19 @@ pub(crate) fn settle(server: &Server, app: Option<&str>) -> Result<(), Failure> 
     Err(Failure::own(format!("cannot start again: {error}")))
 }
 
+/// A message about a setting, which names the option of who gave that instead of the variable.
+pub(crate) fn as_given(server: &Server, message: String) -> String {
+    let options = [
+        ("--connect", "ZKLOCK_CONNECT: ", &server.connect),
+        ("--root", "ZKLOCK_ROOT: ", &server.root),
+    ];
+    let given = options.into_iter().filter(|(_, _, value)| value.is_some());
+    let named = given.into_iter().find_map(|(option, variable, _)| {
+        Some(format!("{option}: {}", message.strip_prefix(variable)?))
+    });
+    named.unwrap_or(message)
+}
+
 /// The path of this program, for another process of it.
 #[cfg(target_os = "linux")]
 pub(crate) fn to_spawn() -> Result<std::path::PathBuf, Failure> {
@@ -167,6 +180,18 @@ mod tests {
     #[test]
     fn servers_are_taken_one_by_one() {
         assert_eq!(each("a:1,b,[::1]:7/x/y"), ["a:1/x/y", "b:2181/x/y", "[::1]:7/x/y"]);
+    }
+
+    #[test]
+    fn an_error_names_the_option_that_was_given() {
+        let root = |root: Option<&str>| Server { connect: None, root: root.map(str::to_owned) };
+        let wrong = || "ZKLOCK_ROOT: not absolute".to_owned();
+        assert_eq!(as_given(&root(Some("nope")), wrong()), "--root: not absolute");
+        assert_eq!(as_given(&root(None), wrong()), wrong());
+        let other = || "ZKLOCK_CONNECT: no host".to_owned();
+        assert_eq!(as_given(&root(Some("nope")), other()), other());
+        let server = Server { connect: Some(":1".to_owned()), root: None };
+        assert_eq!(as_given(&server, other()), "--connect: no host");
     }
 
     #[test]

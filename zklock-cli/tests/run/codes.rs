@@ -219,6 +219,46 @@ fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[test]
+fn doctor_ends_as_its_help_and_the_guide_say() {
+    let bed = Bed::new("doctor-codes");
+    let down = bed.zklock_at("127.0.0.1:1", &["doctor"]).output().unwrap();
+    assert_eq!(down.status.code(), Some(1), "{down:?}");
+    let wrong = bed.zklock(&["doctor"]).env("ZKLOCK_ACL", "creators").output().unwrap();
+    assert_eq!(wrong.status.code(), Some(125), "{wrong:?}");
+    for asks in [&["doctor", "--help"][..], &["man", "doctor"]] {
+        let text = String::from_utf8(bed.output(asks).stdout).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let says =
+            "1 if something is, which is so also if no server answers; 125 for a wrong argument or";
+        assert!(words.contains(says), "{text}");
+    }
+    let guide = include_str!("../../README.md");
+    assert!(guide.contains("\n| 1 | something is; so it is also if no server answers |\n"));
+}
+
+#[test]
+fn a_wrong_setting_is_called_as_it_was_given() {
+    let bed = Bed::new("given");
+    let ends = |option: Option<&str>, variable: Option<(&str, &str)>, asks: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zklock"));
+        command.env("ZKLOCK_CONNECT", "127.0.0.1:1").current_dir(&bed.folder).envs(variable);
+        let output = command.args(option).args(asks).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for asks in [&["ls"][..], &["run", "a", "--", "true"], &["why", "a"], &["doctor"]] {
+        for (option, variable, wrong) in
+            [("--root", "ZKLOCK_ROOT", "nope"), ("--connect", "ZKLOCK_CONNECT", "a:b:c")]
+        {
+            let told = ends(Some(&format!("{option}={wrong}")), None, asks);
+            assert!(told.starts_with(&format!("zklock: {option}: ")), "{asks:?}: {told}");
+            let told = ends(None, Some((variable, wrong)), asks);
+            assert!(told.starts_with(&format!("zklock: {variable}: ")), "{asks:?}: {told}");
+        }
+    }
+}
+
+#[test]
 fn a_label_that_is_too_long_is_cut_with_a_warning() {
     let bed = Bed::new("label");
     let [long, longest] = [90, 78].map(|bytes| "x".repeat(bytes));
