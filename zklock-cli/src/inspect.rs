@@ -7,14 +7,17 @@ use zklock::Participant;
 
 use crate::exit::Failure;
 use crate::ls::who;
+use crate::near;
 use crate::server::connect;
+use crate::text::{printable, tell};
 
 /// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let mut queues = Vec::new();
+    let (mut queues, mut is_used) = (Vec::new(), false);
     for site in session.sites(name).await? {
         let queue = site.contenders().await?;
+        is_used |= !queue.is_empty();
         let (path, layout) = (site.path(), site.layout());
         let head = format!("{name} ({path}, layout: {layout})");
         if as_json {
@@ -33,6 +36,11 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     }
     if as_json {
         say(&json!({ "name": name, "queues": queues }).to_string())?;
+    } else if !is_used {
+        let near = near::names(&session, name).await;
+        if !near.is_empty() {
+            tell(printable(&format!("in use, with a similar name: {}", near.join(", "))));
+        }
     }
     session.close().await;
     Ok(0)

@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod inspect;
 mod ls;
+mod near;
 mod run;
 #[cfg(feature = "serve")]
 mod serve;

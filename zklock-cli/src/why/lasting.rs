@@ -8,11 +8,8 @@ use zklock::{Mode, Participant};
 use crate::ls::{granted, who};
 use crate::when::{since, span};
 use crate::why::life::Life;
-use crate::why::problems::{Facts, Problem};
+use crate::why::problems::{Facts, Problem, USUAL_TIMEOUT};
 use crate::why::view::Queue;
-
-/// The session timeout of a holder of which no server tells it.
-const USUAL: Duration = Duration::from_secs(10);
 
 /// How long a contender has held the lock, at the most. Clients of zklock tell with a heartbeat when they were granted
 /// it, so those that have not told hold it for less.
@@ -30,7 +27,7 @@ impl Facts<'_> {
     fn patience(&self, one: &Participant) -> Duration {
         match Life::of(one, self.views) {
             Life::Connected { timeout, .. } => timeout,
-            _ => USUAL,
+            _ => USUAL_TIMEOUT,
         }
     }
 
@@ -83,7 +80,7 @@ impl Facts<'_> {
             who(slowest),
             span(since(slowest.created))
         );
-        let helps = vec![self.revokes(), self.breaks(slowest)];
+        let helps = self.revokes().into_iter().chain([self.breaks(slowest)]).collect();
         Some(Problem::new("reader", says, helps))
     }
 }
@@ -115,6 +112,12 @@ mod tests {
 
     /// The codes of what `why` says, and its words.
     fn told(survey: &Survey) -> (Vec<&'static str>, String) {
+        let problems = problems(survey);
+        let says = problems.iter().map(|one| &*one.says).collect::<Vec<_>>().join("\n");
+        (problems.iter().map(|one| one.code).collect(), says)
+    }
+
+    fn problems(survey: &Survey) -> Vec<Problem> {
         let connection =
             Connection { session: 7, from: "b:2".to_owned(), timeout: TIMEOUT, answered: 1 };
         let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
@@ -129,9 +132,7 @@ mod tests {
         let again = Again::of(&Server { connect: None, root: None });
         let (queues, server) = (&queues[..], "x:1");
         let facts = Facts { name: "a", again: &again, views: &views, queues, server };
-        let problems = facts.problems();
-        let says = problems.iter().map(|one| &*one.says).collect::<Vec<_>>().join("\n");
-        (problems.iter().map(|one| one.code).collect(), says)
+        facts.problems()
     }
 
     #[tokio::test]
@@ -165,7 +166,13 @@ mod tests {
         let mut waiter = survey.queue[0].clone();
         (waiter.holder, waiter.node) = (false, "n".to_owned());
         survey.queue.push(waiter);
+        let helps = |survey: &Survey| {
+            let helps = problems(survey).remove(0).helps;
+            helps.iter().filter_map(|line| line.split(' ').nth(1)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(helps(&survey), "revoke break");
         survey.queue[0].owner.revoked = true;
+        assert_eq!(helps(&survey), "break");
         survey.queue[0].written = now - Duration::from_secs(4);
         let (codes, says) = told(&survey);
         assert_eq!(codes, ["held"]);

@@ -12,6 +12,11 @@ use crate::when::{span, until};
 use crate::why::life::Life;
 use crate::why::view::{Queue, View};
 
+/// The session timeout of a holder of which no server tells it: the default of zklock and of kazoo.
+pub(super) const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The `tickTime` of a server, unless its `zoo.cfg` says another.
+const USUAL_TICK: Duration = Duration::from_secs(2);
+
 /// Something that keeps others from the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -49,8 +54,11 @@ impl Facts<'_> {
         self.again.command(&[&["break", self.name], node, &["--czxid", &czxid]].concat())
     }
 
-    pub(super) fn revokes(&self) -> String {
-        self.again.command(&["revoke", self.name])
+    /// The command that asks the holders to release the lock, unless each of them has been asked.
+    pub(super) fn revokes(&self) -> Option<String> {
+        let mut holders = self.queues.iter().flat_map(Queue::holders);
+        let is_new = holders.any(|one| !one.owner.revoked);
+        is_new.then(|| self.again.command(&["revoke", self.name]))
     }
 
     pub(crate) fn waiters(&self) -> usize {
@@ -171,7 +179,10 @@ impl Facts<'_> {
                 "gone",
                 format!(
                     "The holder ({who}) has no connection to any of the servers: its process has \
-                     ended, or is cut off. The lock is free when its session times out."
+                     ended, or is cut off. Waiting helps: its session ends, and the lock is free, \
+                     after its session timeout and two ticks of the servers at most, which is {} \
+                     unless the settings are others.",
+                    span(USUAL_TIMEOUT + 2 * USUAL_TICK)
                 ),
                 breaks(),
             ),
@@ -215,7 +226,7 @@ impl Facts<'_> {
             let it = if asked.node == first.node { "It".to_owned() } else { who(asked) };
             says += &format!(" {it} was asked to release the lock {ago} ago, and may yet do so.");
         }
-        let helps = vec![self.revokes(), self.breaks(first)];
+        let helps = self.revokes().into_iter().chain([self.breaks(first)]).collect();
         Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })
     }
 

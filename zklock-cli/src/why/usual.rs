@@ -54,6 +54,7 @@ impl Usual {
         let before = own.saturating_sub(still_there).saturating_sub(strangers).max(0);
         match before {
             0 => return Err("nobody was in the queue before".to_owned()),
+            1 => return Err("only one was in the queue before".to_owned()),
             few @ ..FEW => return Err(format!("only {few} were in the queue before")),
             _ => {}
         }
@@ -95,10 +96,13 @@ impl Usual {
             ..MANY => format!("{rate}: this is {most}{times:.1} times as long"),
             _ => format!("{rate}: this is {most}{times:.0} times as long"),
         }];
-        if let Some(gave_up) = self.gave_up.filter(|gave_up| *gave_up > 0) {
-            let some = "have given up since it came; some of those before may have, too";
-            lines.push(format!("{gave_up} {some}"));
-        }
+        let gave_up = match self.gave_up.unwrap_or_default() {
+            0 => return lines,
+            1 => "one has".to_owned(),
+            several => format!("{several} have"),
+        };
+        let too = "given up since it came; some of those before may have, too";
+        lines.push(format!("{gave_up} {too}"));
         lines
     }
 }
@@ -213,6 +217,9 @@ mod tests {
         assert!(told[0].ends_with("this is 10 times as long"), "{told:?}");
         assert_eq!(told[1], "17 have given up since it came; some of those before may have, too");
         assert_eq!(value(&queue, &queue.survey.queue[0])["gave_up"], 17);
+        queue.survey.next_number = 104;
+        let line = lines(&queue, &queue.survey.queue[0]).remove(1);
+        assert!(line.starts_with("one has given up since it came; "), "{line}");
     }
 
     #[tokio::test]
@@ -226,6 +233,8 @@ mod tests {
             not(&queue(0, &[1], 2, 60).await),
             ["not known: nobody was in the queue before"]
         );
+        let one = not(&queue(1, &[], 2, 60).await);
+        assert_eq!(one, ["not known: only one was in the queue before"]);
         let few = not(&queue(2, &[], 3, 60).await);
         assert_eq!(few, ["not known: only 2 were in the queue before"]);
         // Readers before it that are still there have not left.

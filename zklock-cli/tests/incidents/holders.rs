@@ -45,6 +45,11 @@ fn a_crashed_holder_is_gone() {
     let waiter = scene.waiter(&["a"]);
     holder.crash();
     let helps = scene.cause("a", "gone");
+    let why = scene.why("a");
+    let says = why["problems"][0]["says"].as_str().unwrap();
+    let waiting = "Waiting helps: its session ends, and the lock is free, after its session timeout and two ticks of \
+                   the servers at most, which is 14 s unless the settings are others.";
+    assert!(says.ends_with(waiting), "{says}");
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }

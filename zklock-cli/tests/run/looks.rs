@@ -44,6 +44,25 @@ fn the_queue_is_shown_to_people_and_programs() {
 }
 
 #[test]
+fn who_mistypes_a_name_is_told_those_that_are_nearly_the_same() {
+    let bed = Bed::new("mistyped");
+    let mut holder = bed.zklock(&["run", "nightly", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.lines("pids", 2);
+    // On a busy machine it may take longer to list the locks than a hint is worth.
+    until("the hint", || {
+        let output = bed.output(&["show", "nigthly"]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("nobody holds it"), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (told == "zklock: in use, with a similar name: nightly\n").then_some(())
+    });
+    for asks in [&["show", "nightly"][..], &["show", "weekly"], &["show", "nigthly", "--json"]] {
+        assert_eq!(String::from_utf8_lossy(&bed.output(asks).stderr), "", "{asks:?}");
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
 fn a_holder_is_asked_to_release() {
     let bed = Bed::new("revoke");
     let script = "echo > held; while [ -e held ]; do sleep 0.05; done";
@@ -149,10 +168,7 @@ fn why_compares_how_long_a_lock_is_held_with_what_is_usual() {
     let tries = ["run", "a", "--timeout", "1s", "--retries", "1", "--", "true"];
     until("one gives up", || (bed.code(&tries) == 75).then_some(()));
     let text = why();
-    assert!(
-        text.contains("have given up since it came; some of those before may have, too"),
-        "{text}"
-    );
+    assert!(text.contains("given up since it came; some of those before may have, too"), "{text}");
     let (json, _) = said(&bed, &["why", "a", "--within", "20s", "--json"]);
     let why: serde_json::Value = serde_json::from_str(&json).unwrap();
     let gave_up = why["holders"][0]["usual"]["gave_up"].as_u64().unwrap();
