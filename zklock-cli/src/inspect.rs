@@ -1,6 +1,7 @@
 //! Looking at a lock.
 
 use std::io::{Write, stdout};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use zklock::Participant;
@@ -77,12 +78,18 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 /// A contender in one line.
 pub(crate) fn line(one: &Participant) -> String {
     let does = if one.holder { "holds" } else { "waits" };
-    let since = time(one.owner.granted.as_deref()).or(time(one.owner.since.as_deref()));
-    let since = since.map(|since| format!(", since {since}")).unwrap_or_default();
+    // A holder may have waited since its node was made.
+    let joined = time(one.owner.since.as_deref()).map(str::to_owned);
+    let joined = joined.unwrap_or_else(|| moment(one.created));
+    let since = match time(one.owner.granted.as_deref()) {
+        _ if !one.holder => format!("in the queue since {joined}"),
+        Some(granted) => format!("holding since {granted}"),
+        None => format!("holding since {joined} at the earliest"),
+    };
     let revoked = if one.owner.revoked { ", asked to release it" } else { "" };
     let why = one.why.as_ref().map(|why| format!("\n       {why}")).unwrap_or_default();
     let (mode, owner) = (one.mode.to_string(), who(one));
-    format!("{does} {mode:9} {owner}{since}{revoked}  [{}]{why}", one.node)
+    format!("{does} {mode:9} {owner}, {since}{revoked}  [{}]{why}", one.node)
 }
 
 /// What a node says of a time, if it is one: whoever may create nodes chooses what is in them.
@@ -90,12 +97,17 @@ fn time(said: Option<&str>) -> Option<&str> {
     said.filter(|said| humantime::parse_rfc3339(said).is_ok())
 }
 
+/// A time as it is printed.
+pub(crate) fn moment(moment: SystemTime) -> String {
+    humantime::format_rfc3339_millis(moment).to_string()
+}
+
 /// A contender as JSON.
 pub(crate) fn value(one: &Participant) -> Value {
     json!({
         "node": one.node,
         "czxid": format!("{:#x}", one.czxid),
-        "created": humantime::format_rfc3339_millis(one.created).to_string(),
+        "created": moment(one.created),
         "mode": one.mode.to_string(),
         "holds": one.holder,
         "host": one.owner.host,
@@ -128,7 +140,29 @@ mod tests {
             one.owner.granted = Some(written.to_owned());
             let value = value(&one);
             assert_eq!((&value["since"], &value["granted"]), (&told, &told));
-            assert_eq!(line(&one).contains(", since "), told.is_string());
+            assert_eq!(line(&one).contains(written), told.is_string());
         }
+    }
+
+    #[tokio::test]
+    async fn since_when_a_lock_is_held_is_told_as_far_as_it_is_known() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        let [joined, granted] = ["2026-11-22T20:20:01.154Z", "2026-11-22T20:21:01.154Z"];
+        let ends = |one: &Participant, words: String| {
+            let line = line(one);
+            assert!(line.contains(&format!("), {words}  [")), "{line}");
+        };
+        one.owner.since = Some(joined.to_owned());
+        one.owner.granted = Some(granted.to_owned());
+        ends(&one, format!("holding since {granted}"));
+        one.owner.granted = None;
+        ends(&one, format!("holding since {joined} at the earliest"));
+        // Others than zklock write no times.
+        one.owner.since = None;
+        ends(&one, format!("holding since {} at the earliest", moment(one.created)));
+        one.holder = false;
+        ends(&one, format!("in the queue since {}", moment(one.created)));
     }
 }

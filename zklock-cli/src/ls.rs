@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 use zklock::{ErrorKind, LockError, Mode, Participant, Session};
 
 use crate::exit::{Failure, PROBLEM};
+use crate::held::Held;
 use crate::inspect::{say, value};
 pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
 use crate::server::connect;
 use crate::text::{printable, tell};
-use crate::when::{since, span};
 
 /// A lock in use.
 #[derive(Debug)]
@@ -40,7 +40,12 @@ const AT_ONCE: usize = 32;
 
 /// Reads the locks in use.
 pub(crate) async fn find(session: &Session, prefix: Option<&str>) -> Result<Found, LockError> {
-    let (names, unread) = session.lock_names_and_unread(prefix).await?;
+    let names = session.lock_names_and_unread(prefix).await;
+    // Without a prefix the library calls it as a lock that is not there.
+    let (names, unread) = names.map_err(|error| match prefix {
+        Some(_) => error,
+        None => error.on("the list of locks"),
+    })?;
     let mut found = Found::default();
     found.left_out.add(LeftOut { unread, elsewhere: Vec::new() });
     found.read(session, names).await?;
@@ -181,17 +186,7 @@ impl Lock {
 }
 
 fn of_one(one: &Participant) -> String {
-    format!("{}, {}, for {}", who(one), one.mode, span(since(began(one))))
-}
-
-/// Since when a contender holds the lock, where it says so; otherwise since when its node is there.
-pub(crate) fn began(one: &Participant) -> std::time::SystemTime {
-    granted(one).unwrap_or(one.created)
-}
-
-/// Since when a contender holds the lock, where it says so.
-pub(crate) fn granted(one: &Participant) -> Option<std::time::SystemTime> {
-    humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
+    format!("{}, {}, for {}", who(one), one.mode, Held::of(one))
 }
 
 /// The number that ZooKeeper gave to a node: the nodes of a directory are counted as they are created. A permit
@@ -222,6 +217,17 @@ mod tests {
         assert_eq!(none(&session, None).unwrap(), "no lock is in use below /zklock");
         let one = none(&session, Some("orders")).unwrap();
         assert_eq!(one, "no lock is in use at /zklock/orders or below");
+    }
+
+    /// As `top` and the page show it.
+    #[tokio::test]
+    async fn an_error_says_that_the_locks_were_to_be_listed() {
+        let session = Session::embedded();
+        session.close().await;
+        for (prefix, begins) in [(None, "the list of locks: "), (Some("orders"), "orders: ")] {
+            let error = find(&session, prefix).await.unwrap_err().to_string();
+            assert!(error.starts_with(begins), "{error}");
+        }
     }
 
     /// Curator's layout does not say how many permits there are: those count that nobody waits for.

@@ -10,6 +10,7 @@ mod args;
 mod breaks;
 mod doctor;
 mod exit;
+mod held;
 mod inspect;
 mod ls;
 mod near;

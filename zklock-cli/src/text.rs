@@ -16,6 +16,12 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
+/// So many of something: `1 lock`, `2 locks`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// Breaks a text into lines; all but the first are indented.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (String::new(), 0);

@@ -6,8 +6,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use zklock::{Mode, Participant};
 
-use crate::inspect::value;
-use crate::ls::{Lock, began, who};
+use crate::held::{Held, began, granted};
+use crate::inspect::{moment, value};
+use crate::ls::{Lock, who};
+use crate::when::since;
 
 /// What ended longer ago is forgotten.
 const KEPT: Duration = Duration::from_secs(600);
@@ -42,6 +44,8 @@ struct Span {
     /// Whether it holds the lock, and does not wait for it.
     holds: bool,
     from: SystemTime,
+    /// Since when it holds the lock for certain: a holder that does not tell may have waited before it was seen.
+    certain: SystemTime,
     to: Option<SystemTime>,
     end: Option<&'static str>,
     /// Whether the session of a holder was silent or without a connection when it was seen last.
@@ -110,6 +114,13 @@ impl History {
         self.open(name).filter(|span| span.holds).map(|span| span.from).min()
     }
 
+    /// How long somebody of those holds a lock.
+    pub(super) fn held_for(&self, name: &str) -> Held {
+        let held = self.open(name).filter(|span| span.holds);
+        let held = held.map(|span| Held { most: since(span.from), least: since(span.certain) });
+        held.reduce(Held::or).unwrap_or_default()
+    }
+
     fn open(&self, name: &str) -> impl Iterator<Item = &Span> {
         let spans = self.lines.get(name).into_iter().flat_map(|line| &line.spans);
         spans.filter(|span| span.to.is_none())
@@ -160,6 +171,10 @@ impl Line {
             let handed =
                 span.one.owner.granted.is_some() && span.one.owner.granted != one.owner.granted;
             if holds == span.holds && !handed {
+                if let Some(told) = granted(one).filter(|_| holds) {
+                    span.from = told.max(span.from).min(span.certain);
+                    span.certain = span.from;
+                }
                 (span.one, span.dying) = (one.clone(), dying);
                 new.remove(at_present);
             } else {
@@ -169,12 +184,13 @@ impl Line {
         for (one, holds, dying) in new {
             let was_here = self.spans.iter().any(|span| span.one.czxid == one.czxid);
             let from = match (holds, was_here) {
-                (true, true) => told(one).filter(|told| *told > before).unwrap_or(now).min(now),
+                (true, true) => granted(one).filter(|told| *told > before).unwrap_or(now).min(now),
                 (true, false) => began(one).min(now),
                 (false, _) => one.created.min(now),
             };
-            let (one, holds) = ((*one).clone(), *holds);
-            self.spans.push_back(Span { one, holds, from, to: None, end: None, dying: *dying });
+            let certain = if granted(one).is_some() { from } else { now };
+            let (one, holds, dying) = ((*one).clone(), *holds, *dying);
+            self.spans.push_back(Span { one, holds, from, certain, to: None, end: None, dying });
         }
         while self.spans.len() > MOST_SPANS {
             // Of a long queue, who holds the lock and who has waited longest.
@@ -204,16 +220,6 @@ impl Span {
             "end": self.end.filter(|_| self.to.is_some()),
         })
     }
-}
-
-/// A time as it is printed.
-pub(super) fn moment(moment: SystemTime) -> String {
-    humantime::format_rfc3339_millis(moment).to_string()
-}
-
-/// When it was granted the lock, if it says so.
-fn told(one: &Participant) -> Option<SystemTime> {
-    humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
 }
 
 /// What the modes of its users say.
@@ -256,6 +262,27 @@ mod tests {
             assert!(before.is_none_or(|before| before == value), "nothing has changed");
             before = Some(value);
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_holder_tells_later_takes_the_place_of_the_age_of_its_node() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut locks = crate::ls::find(&session, None).await.unwrap().locks;
+        let one = &mut locks[0].holders[0];
+        let (now, minute) = (one.created, Duration::from_secs(60));
+        one.created -= 10 * minute;
+        one.owner.granted = None;
+        let mut history = History::default();
+        history.seen(&locks, |_| false, now, false);
+        let held = history.held_for("a");
+        assert!(held.most >= 10 * minute && held.least < minute, "{held:?}");
+        let granted = now - minute;
+        locks[0].holders[0].owner.granted = Some(moment(granted));
+        history.seen(&locks, |_| false, now + minute, false);
+        assert!(!history.held_for("a").is_at_most());
+        let since = history.held_since("a").map(moment);
+        assert_eq!(since, Some(moment(granted)));
     }
 
     /// The deletion may be seen before whoever asked for it is told so.

@@ -8,8 +8,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use zklock::{Participant, Session, SessionState};
 
+use crate::inspect::moment;
 use crate::ls::Found;
-use crate::serve::history::{History, moment};
+use crate::serve::history::History;
 use crate::serve::state::state;
 use crate::top::look::look;
 use crate::when::millis;

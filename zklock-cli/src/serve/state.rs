@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::inspect::value;
+use crate::inspect::{moment, value};
 use crate::ls::{Found, Lock};
-use crate::serve::history::{History, kind, moment};
+use crate::serve::history::{History, kind};
 use crate::top::warnings;
 use crate::when::since;
 use crate::why::view::View;
@@ -29,6 +29,7 @@ pub(super) fn state(
             "waiting": 0,
             "waiters": [],
             "held_since": null,
+            "held_at_most": false,
             "waits_since": null,
             "free_since": moment(free),
             "warnings": [],
@@ -47,11 +48,13 @@ pub(super) fn state(
 fn of(lock: &Lock, views: &[View], history: &History) -> Value {
     let held = history.held_since(&lock.name);
     let waits = lock.waiters.iter().map(|one| one.created).min();
-    let [held_for, waited] = [held, waits].map(|begin| begin.map(since).unwrap_or_default());
+    let held_for = history.held_for(&lock.name);
+    let waited = waits.map(since).unwrap_or_default();
     let mut value_of = lock.value();
     value_of["kind"] = kind(lock).into();
     value_of["waiters"] = lock.waiters.iter().map(value).collect();
     value_of["held_since"] = held.map(moment).into();
+    value_of["held_at_most"] = held_for.is_at_most().into();
     value_of["waits_since"] = waits.map(moment).into();
     value_of["free_since"] = Value::Null;
     value_of["warnings"] = warnings::of(lock, held_for, waited, views).into();

@@ -4,6 +4,7 @@ pub(crate) mod look;
 mod model;
 mod screen;
 pub(crate) mod warnings;
+mod watched;
 
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::exit::Failure;
 use crate::inspect::say;
 use crate::server::{connect, servers};
 use crate::signals::{Signals, exit_code};
+use crate::text::printable;
 use crate::top::look::look;
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
@@ -61,7 +63,7 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
                     model.seen(found, &views, std::time::Instant::now());
                     None
                 }
-                Err(error) => Some(format!("{error}")),
+                Err(error) => Some(printable(&format!("{error:#}"))),
             };
             model.slow = Some(begin.elapsed()).filter(|took| *took > interval);
             // At most half of the time it looks.

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::ls::{self, Found, LeftOut, Lock, began, who};
+use crate::held::Held;
+use crate::ls::{self, Found, LeftOut, Lock, who};
+use crate::text::count;
 use crate::top::warnings;
+use crate::top::watched::Watched;
 use crate::when::{millis, since, span};
 use crate::why::view::View;
 
@@ -47,7 +50,7 @@ struct Row {
     name: String,
     /// Nodes that were created a second, since the last look.
     rate: f64,
-    held: Duration,
+    held: Held,
     waited: Duration,
     waiting: usize,
     holder: String,
@@ -64,6 +67,7 @@ pub(super) struct Model {
     rows: Vec<Row>,
     /// The highest number of a node of each lock, and when it was seen.
     numbers: HashMap<String, (i64, Instant)>,
+    watched: Watched,
 }
 
 impl Model {
@@ -72,12 +76,10 @@ impl Model {
         let mut numbers = HashMap::new();
         let mut rows = Vec::new();
         self.left_out = found.left_out;
-        for lock in found.locks {
-            let longest = |all: &[zklock::Participant], begin: fn(&zklock::Participant) -> _| {
-                all.iter().map(|one| since(begin(one))).max().unwrap_or_default()
-            };
-            let held = longest(&lock.holders, began);
-            let waited = longest(&lock.waiters, |one| one.created);
+        let held = self.watched.look(&found.locks, now);
+        for (lock, held) in found.locks.into_iter().zip(held) {
+            let waited = lock.waiters.iter().map(|one| since(one.created)).max();
+            let waited = waited.unwrap_or_default();
             let number = number(&lock);
             let before = self.numbers.get(&lock.name);
             let rate = before.map_or(0.0, |(before, then)| {
@@ -111,7 +113,7 @@ impl Model {
         // What is equal stays sorted by name.
         match self.sort {
             Sort::Hot => rows.sort_by(|a, b| b.rate.total_cmp(&a.rate)),
-            Sort::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.held)),
+            Sort::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.held.most)),
             Sort::Waited => rows.sort_by_key(|row| std::cmp::Reverse(row.waited)),
             Sort::Suspect => rows.sort_by_key(|row| std::cmp::Reverse(row.warnings.len())),
         }
@@ -134,12 +136,12 @@ impl Model {
         };
         let mut lines = vec![
             format!(
-                "zklock top: {} locks in use, {waiting} waiting, {suspect} suspect; {by} first",
-                self.rows.len()
+                "zklock top: {} in use, {waiting} waiting, {suspect} suspect; {by} first",
+                count(self.rows.len(), "lock")
             ),
             "h hottest  l longest held  w longest waited  s suspect  q quit".to_owned(),
             match (trouble, self.slow) {
-                (Some(trouble), _) => format!("! {trouble}"),
+                (Some(trouble), _) => format!("! this is what was seen before: {trouble}"),
                 (None, Some(took)) => {
                     format!("! a look takes {}: there is one every {}", span(took), span(2 * took))
                 }
@@ -152,20 +154,25 @@ impl Model {
         ];
         let rows = self.sorted();
         let name = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(4, 40);
+        let or_none = |time: Duration, text: String| match time {
+            Duration::ZERO => "-".to_owned(),
+            _ => text,
+        };
+        let held: Vec<_> =
+            rows.iter().map(|row| or_none(row.held.most, row.held.to_string())).collect();
+        let wide = held.iter().map(String::len).max().unwrap_or(0).max(12);
         lines.push(format!(
-            "  {:name$}  {:>7}  {:>12}  {:>7}  {:>12}  HELD BY",
+            "  {:name$}  {:>7}  {:>wide$}  {:>7}  {:>12}  HELD BY",
             "NAME", "NODES/S", "HELD FOR", "WAITING", "WAITED"
         ));
-        for row in rows {
+        for (row, held) in rows.into_iter().zip(held) {
             let mark = if row.warnings.is_empty() { ' ' } else { '!' };
-            let spanned = |time: Duration| if time.is_zero() { "-".to_owned() } else { span(time) };
             lines.push(format!(
-                "{mark} {:name$}  {:>7.1}  {:>12}  {:>7}  {:>12}  {}",
+                "{mark} {:name$}  {:>7.1}  {held:>wide$}  {:>7}  {:>12}  {}",
                 row.name,
                 row.rate,
-                spanned(row.held),
                 row.waiting,
-                spanned(row.waited),
+                or_none(row.waited, span(row.waited)),
                 row.holder
             ));
             lines.extend(row.warnings.iter().map(|warning| format!("  {:name$}  ! {warning}", "")));
@@ -179,7 +186,8 @@ impl Model {
             json!({
                 "name": row.name,
                 "nodes_per_second": row.rate,
-                "held_for_ms": millis(row.held),
+                "held_for_ms": millis(row.held.most),
+                "held_at_most": row.held.is_at_most(),
                 "waiting": row.waiting,
                 "waited_for_ms": millis(row.waited),
                 "holder": row.holder,
@@ -238,7 +246,9 @@ mod tests {
         model.sort = Sort::Held;
         let lines = model.lines((20, 5), Some("no answer"));
         assert!(lines.len() == 5 && lines.iter().all(|line| line.chars().count() <= 20));
-        assert_eq!(lines[2], "! no answer");
+        assert_eq!(lines[2], "! this is what was s");
+        let lines = model.lines((200, 5), Some("no answer"));
+        assert_eq!(lines[2], "! this is what was seen before: no answer");
         assert!(lines[4].starts_with("  quiet"), "{lines:?}");
         model.sort = Sort::Suspect;
         assert!(model.lines((200, 50), None)[4].starts_with("! warm "));
@@ -263,6 +273,35 @@ mod tests {
         assert!(line.starts_with("! 1 directory may not be read, and is left out"), "{line}");
     }
 
+    #[tokio::test]
+    async fn a_holder_that_has_not_told_since_when_holds_for_at_most_the_age_of_its_node() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut model = Model::default();
+        let look = |granted: Option<&str>| {
+            let session = session.clone();
+            let granted = granted.map(str::to_owned);
+            async move {
+                let mut found = found(&session).await;
+                let one = &mut found.locks[0].holders[0];
+                one.created -= Duration::from_secs(3_500);
+                one.owner.granted = granted;
+                found
+            }
+        };
+        model.seen(look(None).await, &[], Instant::now());
+        let lines = model.lines((200, 50), None);
+        assert!(lines[0].starts_with("zklock top: 1 lock in use, 0 waiting, "), "{lines:?}");
+        // The columns are as wide as what is in them.
+        assert!(lines[4].contains("  0.0  at most "), "{lines:?}");
+        let column = lines[3].find("HELD BY").unwrap();
+        assert_eq!(lines[4][column - 2..].split(' ').nth(1), Some(""), "{lines:?}");
+        assert_eq!(model.values()[0]["held_at_most"], true);
+        model.seen(look(Some("2000-01-01T00:00:00Z")).await, &[], Instant::now());
+        assert!(!model.lines((200, 50), None)[4].contains("at most"));
+        assert_eq!(model.values()[0]["held_at_most"], false);
+    }
+
     /// The guide shows a screen, which is this one. Whether a terminal shows it is asked by
     /// `the_guide_shows_what_the_commands_print`.
     #[test]
@@ -270,7 +309,7 @@ mod tests {
         let row = |name: &str, holder: &str| Row {
             name: name.to_owned(),
             rate: 0.0,
-            held: Duration::from_millis(200),
+            held: Held::exactly(Duration::from_secs(12)),
             waited: Duration::ZERO,
             waiting: 0,
             holder: holder.to_owned(),
@@ -278,7 +317,7 @@ mod tests {
         };
         let nightly = r#"billing on db7 (process 4214) for "invoices of May""#;
         let nightly = Row {
-            held: Duration::from_secs(185),
+            held: Held::exactly(Duration::from_secs(185)),
             waited: Duration::from_secs(62),
             waiting: 1,
             warnings: vec![

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use zklock::Participant;
+
+use crate::held::{Held, granted};
 use crate::ls::Lock;
 use crate::why::life::Life;
 use crate::why::view::View;
@@ -10,7 +13,7 @@ use crate::why::view::View;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A lock and how long it is held and waited for.
-pub(crate) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) -> Vec<String> {
+pub(crate) fn of(lock: &Lock, held: Held, waited: Duration, views: &[View]) -> Vec<String> {
     let mut warnings = Vec::new();
     for one in &lock.holders {
         match Life::of(one, views) {
@@ -26,8 +29,15 @@ pub(crate) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) 
     if lock.layout.contains(" and ") {
         warnings.push("its users do not exclude each other".to_owned());
     }
-    if waited >= LONG && held >= LONG {
+    // With a heartbeat clients of zklock tell it.
+    let never_tells = |one: &Participant| granted(one).is_none() && one.owner.pid.is_none();
+    if waited >= LONG && held.least >= LONG {
         warnings.push("held for more than a minute while others wait".to_owned());
+    } else if waited >= LONG && held.most >= LONG && lock.holders.iter().any(never_tells) {
+        warnings.push(
+            "others wait for more than a minute, and its holder does not tell since when it holds it"
+                .to_owned(),
+        );
     }
     if lock.holders.is_empty() {
         warnings.push("nobody holds it, but somebody waits".to_owned());
@@ -62,22 +72,41 @@ mod tests {
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
         lock.holders[0].session = 7;
-        let [short, long] = [Duration::from_secs(59), LONG];
+        let [short, long] = [Duration::from_secs(59), LONG].map(Held::exactly);
         // The present time of the server is that of its last answer to the own session.
         let well = [view(&[(1, 10_000), (7, 7_000)])];
-        assert_eq!(of(&lock, short, long, &well), [""; 0]);
-        let long_held = of(&lock, long, long, &well);
+        assert_eq!(of(&lock, short, LONG, &well), [""; 0]);
+        let long_held = of(&lock, long, LONG, &well);
         assert_eq!(long_held, ["held for more than a minute while others wait"]);
         let silent = [view(&[(1, 10_000), (7, 5_000)])];
-        assert_eq!(of(&lock, short, short, &silent), ["its holder is silent"]);
-        assert_eq!(of(&lock, short, short, &[view(&[])]), ["its holder has no connection"]);
+        assert_eq!(of(&lock, short, short.most, &silent), ["its holder is silent"]);
+        assert_eq!(of(&lock, short, short.most, &[view(&[])]), ["its holder has no connection"]);
         lock.layout = "Curator and kazoo".to_owned();
-        assert_eq!(of(&lock, short, short, &well), ["its users do not exclude each other"]);
+        assert_eq!(of(&lock, short, short.most, &well), ["its users do not exclude each other"]);
         lock.layout = "Curator".to_owned();
         lock.holders[0].session = 0;
-        let stays = of(&lock, short, short, &well);
+        let stays = of(&lock, short, short.most, &well);
         assert_eq!(stays, ["its node belongs to no session and stays"]);
         lock.waiters.append(&mut lock.holders);
-        assert_eq!(of(&lock, short, short, &well), ["nobody holds it, but somebody waits"]);
+        assert_eq!(of(&lock, short, short.most, &well), ["nobody holds it, but somebody waits"]);
+    }
+    #[tokio::test]
+    async fn the_age_of_a_node_alone_does_not_say_that_a_lock_is_held_for_long() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
+        (lock.holders[0].session, lock.holders[0].owner.granted) = (7, None);
+        let well = [view(&[(1, 10_000), (7, 9_000)])];
+        let old = Held { most: 2 * LONG, least: Duration::ZERO };
+        // It tells with its next heartbeat.
+        assert_eq!(of(&lock, old, LONG, &well), [""; 0]);
+        lock.holders[0].owner.pid = None;
+        let never = "others wait for more than a minute, and its holder does not tell since when it holds it";
+        assert_eq!(of(&lock, old, LONG, &well), [never]);
+        // It was seen to get the lock.
+        let new = Held { most: Duration::from_secs(1), least: Duration::ZERO };
+        assert_eq!(of(&lock, new, LONG, &well), [""; 0]);
+        let seen = of(&lock, Held { most: 2 * LONG, least: LONG }, LONG, &well);
+        assert_eq!(seen, ["held for more than a minute while others wait"]);
     }
 }

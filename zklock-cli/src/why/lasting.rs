@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zklock::{Mode, Participant};
 
-use crate::ls::{granted, who};
+use crate::held::granted;
+use crate::ls::who;
 use crate::when::{since, span};
 use crate::why::life::Life;
 use crate::why::problems::{Facts, Problem, USUAL_TIMEOUT};

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use zklock::Participant;
 
+use crate::held::{Held, granted};
 use crate::inspect::value;
-use crate::ls::{self, who};
+use crate::ls::who;
 use crate::text::wrapped;
 use crate::when::{millis, since, span};
 use crate::why::life::Life;
@@ -73,11 +74,11 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
             false => String::new(),
         };
         writeln!(out, "\n{:9}{}, {}{only}", "held by", who(one), one.mode)?;
-        let queued = span(since(one.created));
-        match granted(one) {
-            Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
-            None => writeln!(out, "{:9}at most {queued}, which is the age of its node", "for")?,
-        }
+        let since = match (granted(one), one.owner.granted.as_deref()) {
+            (Some(_), Some(moment)) => format!("since {moment}"),
+            _ => "which is the age of its node".to_owned(),
+        };
+        writeln!(out, "{:9}{}, {since}", "for", Held::of(one))?;
         for (index, line) in usual::lines(queue, one).iter().enumerate() {
             writeln!(out, "{:9}{line}", if index == 0 { "usually" } else { "" })?;
         }
@@ -122,11 +123,6 @@ fn unknown(facts: &Facts<'_>) -> String {
          name or the root (ZKLOCK_ROOT) is another one: `{}` lists the locks in use.",
         facts.again.command(&["ls"])
     )
-}
-
-/// Since when a contender holds the lock, where it says so, and how long that is.
-fn granted(one: &Participant) -> Option<(&str, String)> {
-    Some((one.owner.granted.as_deref()?, span(since(ls::granted(one)?))))
 }
 
 fn session(one: &Participant, facts: &Facts<'_>) -> String {

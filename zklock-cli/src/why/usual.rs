@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zklock::{Mode, Participant};
 
-use crate::ls::{began, granted, number};
+use crate::held::{began, granted};
+use crate::ls::number;
 use crate::when::{millis, since, span};
 use crate::why::view::Queue;
 

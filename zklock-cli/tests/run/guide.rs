@@ -125,6 +125,14 @@ impl Stage {
         user
     }
 
+    /// Waits until the holder of a lock has told since when it holds it.
+    fn is_told(&self, lock: &str) {
+        until("it is told since when it is held", || {
+            let why = self.prints(&format!("zklock why {lock} --within 20s"));
+            why.contains("since MOMENT").then_some(())
+        });
+    }
+
     /// Takes what the guide shows for the command that begins so.
     fn shown(&mut self, begins: &str) -> (String, String) {
         let at = self.shown.iter().position(|(command, _)| command.starts_with(begins));
@@ -257,16 +265,14 @@ fn the_guide_shows_what_the_commands_print() {
     stage.tells("zklock run nightly", "");
     // What the quick start shows is an error of the library, in the same words.
     users.push(stage.user("shop", "orders/7 --label demo -- sleep 1000"));
-    until("it is told since when it is held", || {
-        let why = stage.prints("zklock why orders/7 --within 20s");
-        why.contains("since MOMENT").then_some(())
-    });
+    stage.is_told("orders/7");
     let page = include_str!("../../../docs/quick-start.md").lines();
     let busy = { page }.find(|line| line.starts_with("orders/7 is being processed by ")).unwrap();
     let again = "zklock run orders/7 --timeout 1s --retries 1 -- true".to_owned();
     stage.shown.push((again, format!("zklock: {busy}\n")));
     stage.tells("zklock run orders/7", "");
     users.push(stage.user("shop", "orders/8 --mode read -- sleep 1000"));
+    stage.is_told("orders/8");
     let (command, expected) = stage.shown("zklock watch orders/8");
     let expected = expected.replace("(/zklock/", "(/elsewhere/");
     let watched = stage.bed.folder.join("watched");

@@ -26,9 +26,10 @@ fn the_queue_is_shown_to_people_and_programs() {
     let lines: Vec<_> = shown.lines().collect();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let at = |process: &Child| format!("on {} (process {})", host.trim(), process.id());
-    let holds = format!("holds mutex     sh {} for \"night 7\", since ", at(&holder));
+    let holds = format!("holds mutex     sh {} for \"night 7\", holding since ", at(&holder));
     assert!(lines[1].starts_with(&holds), "{shown}");
-    assert!(lines[2].starts_with(&format!("waits mutex     true {}", at(&waiter))), "{shown}");
+    let waits = format!("waits mutex     true {}, in the queue since ", at(&waiter));
+    assert!(lines[2].starts_with(&waits), "{shown}");
     let (why, _) = said(&bed, &["why", "a", "--within", "20s"]);
     assert!(why.contains(&format!("\nheld by  sh {} for \"night 7\", mutex\n", at(&holder))));
     let json = json(&bed, &["show", "a", "--json"]);
@@ -41,6 +42,31 @@ fn the_queue_is_shown_to_people_and_programs() {
     }
     std::fs::remove_file(bed.folder.join("held")).unwrap();
     assert!(holder.wait().unwrap().success() && waiter.wait().unwrap().success());
+}
+
+/// As the node of a process with zklock says before its first heartbeat, and after it.
+#[test]
+fn until_a_holder_tells_since_when_it_holds_the_time_is_an_upper_bound() {
+    let bed = Bed::new("bound");
+    let moment = "2026-01-01T00:00:00Z";
+    let granted = format!(",\"granted\":\"{moment}\"");
+    for (name, granted, is_bound) in [("early", "", true), ("late", &*granted, false)] {
+        let data = format!(r#"{{"host":"db7","pid":88,"since":"{moment}"{granted}}}"#);
+        let node = bed.path(&format!("{name}/{CURATORS}"));
+        make(&mut raw(), &node, data.as_bytes(), CreateMode::Persistent);
+        let [show, ls] = [["show", name], ["ls", name]].map(|asks| said(&bed, &asks).0);
+        let end = if is_bound { " at the earliest" } else { "" };
+        assert!(show.contains(&format!("88), holding since {moment}{end}  [")), "{show}");
+        assert_eq!(ls.contains(", for at most "), is_bound, "{ls}");
+        let mut top = bed.zklock(&["top", "--json"]).spawn().unwrap();
+        let seen: serde_json::Value = serde_json::from_str(&changes(&mut top)()).unwrap();
+        top.kill().unwrap();
+        top.wait().unwrap();
+        check(&seen, "top", "top");
+        let mut locks = seen["locks"].as_array().unwrap().iter();
+        let lock = locks.find(|lock| lock["name"] == name).unwrap();
+        assert_eq!(lock["held_at_most"], is_bound, "{lock}");
+    }
 }
 
 #[test]
@@ -327,6 +353,11 @@ fn locks_of_every_layout_are_seen_followed_and_freed() {
         client.ping().unwrap();
         let (text, _) = said(&bed, &["show", name]);
         assert!(text.contains(&format!("layout: {layout}")), "{text}");
+        // They do not tell when they were granted it.
+        assert!(
+            text.contains(", holding since ") && text.contains(" at the earliest  ["),
+            "{text}"
+        );
         for asks in [&["show", name, "--json"][..], &["why", name, "--json", "--within", "20s"]] {
             let value = json(&bed, asks);
             let told = value["queues"][0]["layout"].as_str().unwrap();
@@ -335,7 +366,7 @@ fn locks_of_every_layout_are_seen_followed_and_freed() {
     }
     let (text, _) = said(&bed, &["ls", "b"]);
     assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.contains("b/kazoo  kazoo         0  10.0.0.7, read, for "), "{text}");
+    assert!(text.contains("b/kazoo  kazoo         0  10.0.0.7, read, for at most "), "{text}");
     for ((name, layout, node), lock) in expected.iter().zip(&found) {
         client.ping().unwrap();
         let czxid = lock["holders"][0]["czxid"].as_str().unwrap();

@@ -92,6 +92,9 @@ function rowOf(lock) {
   return row;
 }
 
+// A holder that does not tell since when it holds the lock may have waited before.
+const atMost = (is) => (is ? 'at most ' : '');
+
 const heldBy = (lock) => {
   if (lock.free_since) return 'free';
   if (!lock.holders.length) return 'nobody';
@@ -124,7 +127,7 @@ function showList() {
     say(cells[1], lock.kind);
     say(cells[2], lock.layout);
     say(cells[3], heldBy(lock));
-    say(cells[4], lock.free_since ? `free for ${span(since(lock.free_since))}` : lock.held_since ? span(since(lock.held_since)) : '–');
+    say(cells[4], lock.free_since ? `free for ${span(since(lock.free_since))}` : lock.held_since ? atMost(lock.held_at_most) + span(since(lock.held_since)) : '–');
     say(cells[5], String(lock.waiting));
     say(cells[6], lock.waits_since ? span(since(lock.waits_since)) : '–');
     return line;
@@ -205,6 +208,7 @@ function ticking(moment) {
 }
 
 function holderCard(lock, one) {
+  const isAtMost = !one.granted && (lock.holders.length > 1 || lock.held_at_most);
   const from = one.granted || (lock.holders.length === 1 && lock.held_since) || one.created;
   // Filled in below, so that nothing is drawn anew where only its figures change.
   const usual = make('span', { className: 'usual', text: '…' });
@@ -212,7 +216,7 @@ function holderCard(lock, one) {
   return make('div', { className: 'card' },
     make('div', { className: 'head' }, make('span', { text: who(one) }), breaker(lock, one)),
     facts([
-      ['holds', make('span', {}, `${one.mode}, for `, ticking(from), `, since ${clock(from)}`)],
+      ['holds', make('span', {}, `${one.mode}, for ${atMost(isAtMost)}`, ticking(from), `, since ${clock(from)}${isAtMost ? ' at the earliest' : ''}`)],
       ['usually', usual],
       ['label', one.label],
       ['asked', one.asked_to_release ? 'to release it' : null],
