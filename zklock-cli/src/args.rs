@@ -120,8 +120,8 @@ pub(crate) enum Command {
     },
     /// Deletes the node of one contender, so that the next one gets the lock
     ///
-    /// Whoever held the lock goes on until it learns of this: a zklock process within a heartbeat,
-    /// Curator and kazoo never. From then on only the fencing token protects. Exit codes: 0 if the
+    /// Whoever held the lock goes on until it learns of this: a zklock process with its next heartbeat (once in a
+    /// sixth of its session timeout), Curator and kazoo never. From then on only the fencing token protects. Exit codes: 0 if the
     /// node was deleted, 1 if it was gone already or the question was answered with no.
     Break(Break),
     /// Checks whether the ensemble is set up as locks need it

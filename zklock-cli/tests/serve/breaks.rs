@@ -44,6 +44,10 @@ fn only_who_has_the_token_breaks_a_lock() {
     bed.lines("pids", 2);
     let mut wanted = holder(&server, "a");
     let body = wanted.to_string();
+    let fields = include_str!("../../JSON.md");
+    for header in [TYPE, TOKEN].map(|header| header.replace("open-sesame", "TOKEN")) {
+        assert!(fields.contains(&format!("`{header}`")), "{header}");
+    }
     let wrong = [
         "X: none",
         "Authorization: Bearer open-sesam",
