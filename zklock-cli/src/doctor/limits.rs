@@ -45,16 +45,20 @@ pub(super) async fn connections(servers: &[String]) -> Check {
     if over_tls() {
         return Check::unchecked("connections", UNCHECKED);
     }
+    let mut says = format!("no server has a limit ({NO_LIMIT})");
     for server in servers {
         // Asked before, because later there is no room for the question.
         let told = word(host(server), "conf").await.unwrap_or_default();
-        let has_limit = limit(&told) != Some(NO_LIMIT);
+        if limit(&told) == Some(NO_LIMIT) {
+            continue;
+        }
         // A server that begins to look for a leader ends all connections, however few they are: it is asked again.
-        if has_limit && !accepts(server).await && !accepts(server).await {
+        if !accepts(server).await && !accepts(server).await {
             return few(server, &told);
         }
+        says = format!("{CONNECTIONS} more from this machine are accepted");
     }
-    Check::well("connections", format!("{CONNECTIONS} more from this machine are accepted"))
+    Check::well("connections", says)
 }
 
 /// Whether a server accepts so many connections more, as far as it can be reached.
@@ -166,8 +170,8 @@ mod tests {
     use super::*;
     use crate::doctor::State;
 
-    /// A server with a limit that ends the first connections on which it is asked something.
-    async fn server(ends: usize) -> String {
+    /// A server that ends the first connections on which it is asked something else than its limit.
+    async fn server(limit: &'static str, ends: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         tokio::spawn(async move {
@@ -177,7 +181,7 @@ mod tests {
                     let mut word = [0; 4];
                     client.read_exact(&mut word).await?;
                     let answer = match &word {
-                        b"conf" => "maxClientCnxns=60\n",
+                        b"conf" => limit,
                         _ if asked.fetch_add(1, Ordering::SeqCst) < ends => "",
                         _ => "Mode: follower\n",
                     };
@@ -191,8 +195,25 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_ends_its_connections_for_a_moment_does_not_accept_too_few() {
         for (ends, state) in [(0, State::Well), (1, State::Well), (usize::MAX, State::Wrong)] {
-            let checked = connections(&[server(ends).await]).await;
+            let checked = connections(&[server("maxClientCnxns=60\n", ends).await]).await;
             assert_eq!(checked.state, state, "{ends}: {}", checked.says);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_tried_is_said() {
+        for (limits, says) in [
+            (&["maxClientCnxns=0\n"][..], "no server has a limit (maxClientCnxns=0)"),
+            (
+                &["maxClientCnxns=60\n", "maxClientCnxns=0\n"],
+                "12 more from this machine are accepted",
+            ),
+        ] {
+            let mut servers = Vec::new();
+            for limit in limits {
+                servers.push(server(limit, 0).await);
+            }
+            assert_eq!(connections(&servers).await.says, says);
         }
     }
 }
