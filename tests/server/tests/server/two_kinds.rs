@@ -183,3 +183,26 @@ async fn a_directory_that_may_not_be_read_is_no_error() {
     }
     bed.end().await;
 }
+
+/// Who uses the name is found behind others of whom nothing may be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_behind_some_that_may_not_be_read_is_told() {
+    let (bed, proxy, here, there) = two_processes("secret-permits", false).await;
+    let busy = bed.busy(&[&here, &there]).await;
+    let open = semaphore(&there, false).acquire().await.unwrap();
+    let private = bed.builder_at(&proxy.addr()).acl(Acl::CreatorAll).auth("digest", "me:secret");
+    let private = semaphore(&bed.adopt(private.connect().await.unwrap()), false);
+    let mut secret = Vec::new();
+    for _ in 0..3 {
+        secret.push(private.acquire().await.unwrap());
+    }
+    for lock in locks(&here, false) {
+        is_told(&lock, "a semaphore").await;
+    }
+    for permit in secret.into_iter().chain([open]) {
+        assert!(permit.is_valid());
+        permit.release().await.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
