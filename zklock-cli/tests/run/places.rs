@@ -279,7 +279,7 @@ fn top_shows_the_locks_until_a_key_ends_it() {
     let top = format!("{zklock} top --interval 100ms\\n");
     let steps = [
         ("ready> ", top.as_str()),
-        ("1 locks in use, 0 waiting, 0 suspect; hottest first", ""),
+        ("1 lock in use, 0 waiting, 0 suspect; hottest first", ""),
         ("a/lock ", ""),
         ("night 7", "l"),
         ("longest held first", "s"),
