@@ -33,6 +33,17 @@ async fn refused(kept: &Kept) -> Deletion {
     Deletion::send(&kept.generation, "/a".into())
 }
 
+/// The servers may keep the session for all that time, and the node with it.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_nobody_answers_counts_once_the_servers_have_ended_the_session() {
+    let kept = kept().await;
+    kept.generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    kept.faults.hold_requests();
+    let mut deletion = pin!(Deletion::send(&kept.generation, "/a".into()));
+    assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err());
+    timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_says_nothing_of_the_node_never_ends_the_wait_for_it() {
     let kept = kept().await;
