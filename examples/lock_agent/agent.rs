@@ -38,8 +38,8 @@ pub(crate) struct Agent {
 
 /// Serves until the end of input.
 pub(crate) async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
-    let session = options.open()?;
     let (output, mut writing) = Output::start();
+    let session = options.open(&output)?;
     let telling = tokio::spawn(states::tell(session.states(), output.clone()));
     let (guards, pending) = (Arc::<Guards>::default(), Pending::default());
     let agent = Arc::new(Agent { session: session.clone(), output, guards, pending });

@@ -5,6 +5,9 @@ use std::time::Duration;
 use lexopt::prelude::{Long, Short, ValueExt};
 use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, StopAt, layout};
 
+use crate::output::Output;
+use crate::states::Losses;
+
 pub(crate) const HELP: &str = "\
 Serves locks to any program over stdin and stdout, one JSON object per line.
 
@@ -25,6 +28,7 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
   --fair                     gives each waiting request its own node; no lock is passed on
   --revocable                learns of revocations at once, and not only within a heartbeat
   --stop-at-suspect          guards are lost as soon as the connection is in doubt
+  --tell-losses              writes an event `loss` that says why a lock was lost
   --not-reentrant            refuses to acquire a lock again inside the scope of its guard
   -h, --help                 prints this help
 
@@ -60,6 +64,7 @@ pub(crate) struct Options {
     root: Option<String>,
     layout: Layout,
     defaults: LockOptions,
+    tells_losses: bool,
 }
 
 /// The layout of the locks.
@@ -104,13 +109,16 @@ impl Layout {
 impl Options {
     /// Returns the session, which connects in the background: requests wait for the connection
     /// within their own timeouts.
-    pub(crate) fn open(&self) -> Result<Session, LockError> {
+    pub(crate) fn open(&self, output: &Output) -> Result<Session, LockError> {
         let mut builder = Session::builder_for(&self.connect);
         if let Some(timeout) = self.session_timeout {
             builder = builder.session_timeout(timeout);
         }
         if let Some(root) = &self.root {
             builder = builder.root(root);
+        }
+        if self.tells_losses {
+            builder = builder.observer(Losses(output.downgrade()));
         }
         self.layout.choose(builder).defaults(self.defaults).open()
     }
@@ -120,6 +128,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
     let (mut layout, mut defaults) = (Layout::Curator, LockOptions::new());
+    let mut tells_losses = false;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("connect") => connect = Some(parser.value()?.string()?),
@@ -144,6 +153,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("hold-at-most-ms") => {
                 defaults = defaults.hold_at_most(Duration::from_millis(parser.value()?.parse()?));
             }
+            Long("tell-losses") => tells_losses = true,
             Long("not-reentrant") => defaults = defaults.reentrant(false),
             Long("handoffs") => {
                 let most = parser.value()?.parse()?;
@@ -157,6 +167,6 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         }
     }
     let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
-    let options = Options { connect, session_timeout, root, layout, defaults };
+    let options = Options { connect, session_timeout, root, layout, defaults, tells_losses };
     Ok(Command::Serve(Box::new(options)))
 }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{
+    UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
+};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Receives the replies and events of all tasks, and writes them line by line.
@@ -21,6 +23,11 @@ impl Output {
     pub(crate) fn send(&self, line: Value) {
         // Fails once nobody reads any more, which ends the agent elsewhere.
         let _ = self.0.send(line);
+    }
+
+    /// The same, which does not keep the writer.
+    pub(crate) fn downgrade(&self) -> WeakUnboundedSender<Value> {
+        self.0.downgrade()
     }
 }
 

@@ -48,6 +48,12 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     let report = run(&plan);
     println!("{report}");
     let verdict = &report.verdict;
+    if !verdict.violations.is_empty() {
+        // The next run begins the file anew.
+        let kept = plan.history.with_file_name(format!("fire-{}.jsonl", plan.seed));
+        std::fs::copy(&plan.history, &kept).unwrap();
+        println!("the history of the violation: {}", kept.display());
+    }
     assert!(verdict.violations.is_empty(), "{:#?}", verdict.violations);
     // Nobody takes silence for praise: each rule has seen something. The order is judged only while nothing
     // is wrong, and the faults may leave no such time in 20 s.

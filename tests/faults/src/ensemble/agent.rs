@@ -84,6 +84,8 @@ impl Seat {
         let mut child = Command::new(&self.program)
             .args(["--connect", &servers.join(","), "--root", ROOT])
             .args(["--session-timeout-ms", &timeout.to_string()])
+            // Nobody judges it; it is in the history for who reads that.
+            .arg("--tell-losses")
             .args(&style.options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
