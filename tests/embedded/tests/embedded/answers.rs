@@ -380,8 +380,9 @@ async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so(
         lock.acquire().await.unwrap().release().await.unwrap();
         let (ahead, kind) = if permits { ("/leases", "lease") } else { ("", "lock") };
         let raw = client(&store).await;
-        // Whoever waits may read the node that it waits for.
-        for id in ["be2ee212-c507-4b18-a733-81c86278175c", "0f1b5c9e-c507-4b18-a733-81c86278175c"] {
+        // Whoever waits may read the node that it waits for, which is the one two ahead.
+        for id in ["be2ee212-c507", "0f1b5c9e-c507", "77a01c3d-c507"] {
+            let id = format!("{id}-4b18-a733-81c86278175c");
             let ahead = format!("/zklock/a{ahead}/_c_{id}-{kind}-");
             raw.create(&ahead, b"", NodeKind::EphemeralSequential).await.unwrap();
         }
@@ -396,6 +397,7 @@ async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so(
         faults.release();
         let error = timeout(T, tries).await.unwrap().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:#}");
+        assert!(!waits.is_finished());
         waits.abort();
     }
 }
