@@ -13,8 +13,10 @@ fn a_stopped_holder_is_silent() {
     let holder = scene.holder("36s", &["a"]);
     let waiter = scene.waiter(&["a"]);
     assert_eq!(scene.why("a")["problems"][0]["code"], "held");
+    let breaks = scene.breaks("a");
     holder.stop();
     let helps = scene.cause("a", "silent");
+    assert_eq!(helps[0], breaks);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }
@@ -31,9 +33,11 @@ fn the_server_of_a_holder_is_found_and_all_are_asked_whether_it_is_gone() {
     let session = || scene.why("a")["holders"][0]["session"].clone();
     let connected = session();
     assert_eq!((&connected["state"], &connected["server"]), (&"connected".into(), &its_own.into()));
+    let breaks = scene.breaks("a");
     holder.crash();
     let helps = scene.cause("a", "gone");
     assert_eq!(session()["state"], "alone");
+    assert_eq!(helps[0], breaks);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }
@@ -43,6 +47,7 @@ fn a_crashed_holder_is_gone() {
     let scene = Scene::new("crashed");
     let holder = scene.holder("30s", &["a"]);
     let waiter = scene.waiter(&["a"]);
+    let breaks = scene.breaks("a");
     holder.crash();
     let helps = scene.cause("a", "gone");
     let why = scene.why("a");
@@ -50,6 +55,7 @@ fn a_crashed_holder_is_gone() {
     let waiting = "Waiting helps: its session ends, and the lock is free, after its session timeout and two ticks of \
                    the servers at most, which is 14 s unless the settings are others.";
     assert!(says.ends_with(waiting), "{says}");
+    assert_eq!(helps[0], breaks);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }
@@ -68,8 +74,7 @@ fn a_slow_reader_is_in_the_way_of_a_writer_and_of_all_behind_it() {
     assert!(start.elapsed() > timeout);
     let why = scene.why("a");
     // The reader, and not the writer.
-    let [node, czxid] = ["node", "czxid"].map(|field| why["holders"][0][field].as_str().unwrap());
-    assert_eq!(helps[1], format!("zklock break a --node {node} --czxid {czxid}"));
+    assert_eq!(helps[1], scene.breaks("a"));
     let problem = &why["problems"][0];
     let says = problem["says"].as_str().unwrap().to_owned();
     assert!(says.contains("and one more waits behind it") && says.contains("\"export\""), "{says}");

@@ -20,7 +20,10 @@ fn a_java_holder_in_a_long_call_is_nothing_wrong() {
     let _held = java.acquire(LockKind::Mutex, &scene.path("a"), None).held();
     let waiter = scene.waiter(&["a"]);
     let helps = scene.cause("a", "held");
-    let why = scene.why("a");
+    // No fault: nothing is marked as a problem.
+    let why = scene.says("a", "Nothing is wrong in ZooKeeper: another one waits");
+    let problems = why["problems"].as_array().unwrap();
+    assert_eq!((problems.len(), &problems[0]["normal"]), (1, &true.into()));
     assert_eq!(why["holders"][0]["session"]["state"], "connected");
     assert_eq!(why["queues"][0]["layout"], "Curator");
     // It does not listen, and so `why` says in the next incident. Then the rest of the advice.
@@ -30,21 +33,28 @@ fn a_java_holder_in_a_long_call_is_nothing_wrong() {
 
 /// What a holder writes into its node with a heartbeat wakes the one who waits for that node.
 #[test]
-fn java_waits_on_when_its_holder_writes_since_when_it_holds_the_lock() {
+fn java_and_python_wait_on_when_their_holder_writes_since_when_it_holds_the_lock() {
     let scene = Scene::new("granted");
-    let java = java();
-    let holder = scene.holder("30s", &["a", "--label", "night"]);
-    let waiting = java.start_acquire(LockKind::Mutex, &scene.path("a"), None);
-    until("it waits", || (scene.nodes("a").len() == 2).then_some(()));
-    let why = until("it is told since when it is held", || {
-        Some(scene.why("a")).filter(|why| why["holders"][0]["granted"].is_string())
+    let python = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    let agents = [(java(), LockKind::Mutex), (python, LockKind::MutexAsCurator)];
+    // At the same time, because a heartbeat takes its time.
+    let waiting = ["a", "b"].into_iter().zip(&agents).map(|(lock, (agent, kind))| {
+        let holder = scene.holder("36s", &[lock, "--label", "night"]);
+        let waiting = agent.start_acquire(*kind, &scene.path(lock), None);
+        until("it waits", || (scene.nodes(lock).len() == 2).then_some(()));
+        (lock, holder, waiting)
     });
-    assert_eq!(why["holders"].as_array().unwrap().len(), 1);
-    let one = &why["holders"][0];
-    assert_eq!((&one["process"], &one["label"]), (&holder.id().into(), &"night".into()));
-    assert!(waiting.wait(Duration::from_secs(1)).is_none());
-    holder.end();
-    waiting.wait(BOUND).unwrap().held();
+    for (lock, holder, waiting) in waiting.collect::<Vec<_>>() {
+        let why = until("it is told since when it is held", || {
+            Some(scene.why(lock)).filter(|why| why["holders"][0]["granted"].is_string())
+        });
+        assert_eq!(why["holders"].as_array().unwrap().len(), 1);
+        let one = &why["holders"][0];
+        assert_eq!((&one["process"], &one["label"]), (&holder.id().into(), &"night".into()));
+        assert!(waiting.wait(Duration::from_secs(1)).is_none());
+        holder.end();
+        waiting.wait(BOUND).unwrap().held();
+    }
 }
 
 #[test]

@@ -170,6 +170,15 @@ impl Scene {
         helps
     }
 
+    /// The command that deletes the node of the only holder, and nothing else. The lock of a holder that is gone comes
+    /// free by itself in the end: that it does after an advice does not show that the advice helps.
+    pub(crate) fn breaks(&self, lock: &str) -> String {
+        let why = self.why(lock);
+        let [one] = &why["holders"].as_array().unwrap()[..] else { panic!("{why}") };
+        let [node, czxid] = ["node", "czxid"].map(|field| one[field].as_str().unwrap());
+        format!("zklock break {lock} --node {node} --czxid {czxid}")
+    }
+
     /// Does what is advised, in a shell, and says yes where it is asked.
     pub(crate) fn follow(&self, advice: &str) {
         println!("$ {advice}");

@@ -5,9 +5,16 @@ use std::fs;
 
 use serde_json::Value;
 
-type Tables = BTreeMap<String, BTreeMap<String, String>>;
+type Tables = BTreeMap<String, BTreeMap<String, Field>>;
 
-/// The fields of each table and their types.
+/// The type of a field, and the values that it may have where they are listed.
+#[derive(Clone)]
+struct Field {
+    of: String,
+    values: Vec<String>,
+}
+
+/// The fields of each table.
 fn tables() -> Tables {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/JSON.md")).unwrap();
     let (mut tables, mut table) = (Tables::new(), String::new());
@@ -16,8 +23,12 @@ fn tables() -> Tables {
             title.clone_into(&mut table);
         } else if let Some(row) = line.strip_prefix("| `") {
             let (field, rest) = row.split_once("` | ").unwrap();
-            let of = rest.split(" | ").next().unwrap();
-            tables.entry(table.clone()).or_default().insert(field.to_owned(), of.to_owned());
+            let (of, says) = rest.strip_suffix(" |").unwrap().split_once(" |").unwrap();
+            // Who lists values begins with one.
+            let listed = says.trim_start().strip_prefix('`').unwrap_or_default();
+            let values = listed.split('`').step_by(2).filter(|value| !value.is_empty());
+            let field_of = Field { of: of.to_owned(), values: values.map(str::to_owned).collect() };
+            tables.entry(table.clone()).or_default().insert(field.to_owned(), field_of);
         }
     }
     // One that is like another, and more.
@@ -60,10 +71,18 @@ fn check_fields(tables: &Tables, value: &Value, table: &str, at: &str) {
     for name in object.keys() {
         assert!(fields.contains_key(name), "{at}.{name} is not documented in {table}");
     }
-    for (name, of) in fields {
+    for (name, Field { of, values }) in fields {
         let at = format!("{at}.{name}");
         match (object.get(name), of.strip_prefix("optional ")) {
-            (Some(value), of_optional) => check_in(tables, value, of_optional.unwrap_or(of), &at),
+            (Some(value), of_optional) => {
+                check_in(tables, value, of_optional.unwrap_or(of), &at);
+                let is_listed =
+                    |text: &str| values.is_empty() || values.iter().any(|one| one == text);
+                assert!(
+                    value.as_str().is_none_or(is_listed),
+                    "{at} is none of {values:?}: {value}"
+                );
+            }
             (None, optional) => assert!(optional.is_some(), "{at} is missing"),
         }
     }

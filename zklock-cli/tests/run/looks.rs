@@ -313,6 +313,8 @@ fn locks_of_every_layout_are_seen_followed_and_freed() {
         (format!("h/kazoos/{hex}"), "h/kazoos", "kazoo's Semaphore"),
         // Curator's own nodes are named so without its protection.
         ("i/steps/lock-0000000000".to_owned(), "i/steps", "Curator"),
+        (format!("k/writer/_c_{id}-__WRIT__0000000000"), "k/writer", "Curator"),
+        (format!("l/mutex/{hex}__lock__0000000000"), "l/mutex", "kazoo"),
     ] {
         if name == "h/kazoos" {
             make(&mut client, &bed.path("h/kazoos"), b"3", CreateMode::Persistent);

@@ -1,6 +1,7 @@
 //! How it begins and ends.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -29,6 +30,9 @@ fn it_listens_on_this_machine_only_unless_told_otherwise() {
         assert!(said.starts_with("zklock: cannot listen on 127.0.0.1:8427: "), "{said}");
     } else {
         assert!(said.starts_with("the locks are on http://127.0.0.1:8427/ "), "{said}");
+        // Another address of this machine, which reaches who listens on all of them.
+        let elsewhere = TcpStream::connect("127.0.0.2:8427").unwrap_err();
+        assert_eq!(elsewhere.kind(), ErrorKind::ConnectionRefused);
     }
     plain.kill().unwrap();
     plain.wait().unwrap();
