@@ -21,6 +21,13 @@ fn waiting_nodes(bed: &Bed, kind: Kind, holder: &Held) -> BTreeSet<String> {
     others.flat_map(|lane| lane.ephemerals).filter(|path| path.starts_with(&below)).collect()
 }
 
+/// All nodes of a lock.
+fn all_nodes(bed: &Bed, kind: Kind) -> BTreeSet<String> {
+    let below = format!("{}/", bed.path(kind.name()));
+    let nodes = bed.server().sessions().into_iter().flat_map(|lane| lane.ephemerals);
+    nodes.filter(|path| path.starts_with(&below)).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_place_is_kept_from_one_try_to_the_next() {
     let bed = Bed::shared("places");
@@ -83,7 +90,9 @@ async fn who_gives_up_or_panics_leaves_nothing() {
         let mut guards = Vec::new();
         for kind in KINDS {
             if held {
-                guards.push(kind.rival().acquire(&holder).await);
+                let guard = kind.rival().acquire(&holder).await;
+                // Of several locks as one, each may be held on another connection.
+                guards.push((guard, all_nodes(&bed, kind)));
             }
         }
         let mut callers = JoinSet::new();
@@ -114,8 +123,14 @@ async fn who_gives_up_or_panics_leaves_nothing() {
         }
         println!("held {held}: {gave_up} gave up, {panicked} panicked inside");
         assert!(gave_up > 0 && (panicked > 0) != held);
-        for (kind, held) in KINDS.into_iter().zip(guards) {
-            let none = || waiting_nodes(&bed, kind, &held).is_empty().then_some(());
+        for (kind, (held, before)) in KINDS.into_iter().zip(guards) {
+            let none = || {
+                let left: Vec<_> = all_nodes(&bed, kind).difference(&before).cloned().collect();
+                if !left.is_empty() {
+                    println!("{kind:?}: {left:?} beside {before:?}");
+                }
+                left.is_empty().then_some(())
+            };
             until("no node of a waiter is left", none).await;
             assert!(held.is_valid(), "{kind:?}");
             held.release().await.unwrap();
