@@ -183,6 +183,8 @@ impl AcquireLoop<'_> {
             // One future, so that no waiter keeps what is in between.
             let waited = async {
                 waiting.await?;
+                // The next node of that name may be its own.
+                self.see(None);
                 generation.connected().await;
                 Ok(())
             };
@@ -303,7 +305,8 @@ impl AcquireLoop<'_> {
     ) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
         let (head, mode, passed) = (head.into(), self.request.mode, self.passed().clone());
-        Obstacle { generation, driver, head, mode, ahead, unavailable: None, passed }
+        let (unavailable, is_old) = (None, false);
+        Obstacle { generation, driver, head, mode, ahead, unavailable, passed, is_old }
     }
 
     pub(crate) fn passed(&self) -> &Passed {
@@ -331,8 +334,7 @@ impl AcquireLoop<'_> {
         }
         self.see(Some(obstacle.clone()));
         let woken = self.wait_for(&obstacle.generation, paths, own).await;
-        // Until the next look, nobody is known to be in the way.
-        self.see(None);
+        self.seen.outdate();
         woken
     }
 

@@ -15,8 +15,8 @@ use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
-/// So many signs that are not what they look like, or may not be read, and are there to stay, are passed by. Nodes
-/// that are gone do not count: who is behind them in the list may be there.
+/// So many signs that are not what they look like, and are there to stay, are passed by. Nodes that are gone, or may
+/// not be read, do not count: who is behind them in the list may be there.
 const MOST_ASKED: usize = 4;
 
 /// So often it is looked at again who uses a name, where the one who was seen is gone.
@@ -24,6 +24,9 @@ const MOST_LOOKS: usize = 4;
 
 /// The children of a directory that is used by semaphores only.
 const OF_SEMAPHORES: i32 = 2;
+
+/// So many nodes of a semaphore are read at most, one after the other.
+const MOST_READ: usize = 1000;
 
 /// A directory of a semaphore with more children, which are other locks, is not listed.
 const MOST_LISTED: i32 = 1000;
@@ -146,15 +149,14 @@ impl AcquireLoop<'_> {
         let paths = match sign {
             Sign::Directory { node, .. } => {
                 let children = coordinator.children(path.as_str()).await?;
-                let nodes = children.iter().filter(|child| node(child));
+                let nodes = children.iter().filter(|child| node(child)).take(MOST_READ);
                 nodes.map(|child| path.join(child)).collect()
             }
             Sign::Node(_) | Sign::NodeOfCurator(_) => vec![path],
         };
         for path in paths {
             let is_passed_by = match coordinator.get(path.as_str()).await {
-                Err(RequestError::NoNode) => false,
-                Err(error) if error.is_definite() && !error.ends_session() => true,
+                Err(error) if error.is_definite() && !error.ends_session() => false,
                 Err(error) => return Err(error),
                 // What is no ephemeral node may be the directory of another lock. What this process holds
                 // or waits for it knows itself; other nodes of it are about to be deleted.

@@ -26,6 +26,8 @@ pub struct Obstacle {
     pub(crate) unavailable: Option<Arc<str>>,
     /// Where to record that the head is not a contender.
     pub(crate) passed: Passed,
+    /// Whether something has happened since: it may have left, and somebody else be in the way.
+    pub(crate) is_old: bool,
 }
 
 /// The nodes that look like contenders, and are directories of other locks.
@@ -59,7 +61,8 @@ impl Obstacle {
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
         let (head, passed) = (path.into(), Passed::default());
-        Obstacle { generation, driver, head, mode: Mode::Permit, ahead, unavailable: None, passed }
+        let (mode, unavailable, is_old) = (Mode::Permit, None, self.is_old);
+        Obstacle { generation, driver, head, mode, ahead, unavailable, passed, is_old }
     }
 
     /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
@@ -111,6 +114,28 @@ impl Seen {
         if news {
             self.0.news.notify_one();
         }
+    }
+
+    /// Whoever is in the way may have left. It is known again with the next look.
+    pub fn outdate(&self) {
+        let mut obstacle = self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(obstacle) = obstacle.as_mut() {
+            obstacle.is_old = true;
+        }
+    }
+
+    /// Whether it is known that somebody is in the way.
+    pub fn is_known(&self) -> bool {
+        let obstacle = self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+        obstacle.as_ref().is_some_and(|obstacle| !obstacle.is_old)
+    }
+
+    /// Asks who is in the way, as [`Obstacle::ask`]; `None` if nobody is known to be: who was may have left since.
+    pub async fn ask(&self) -> Option<Result<LockError, RequestError>> {
+        let obstacle = self.get()?;
+        let asked = obstacle.ask().await;
+        let has_left = obstacle.is_old && matches!(asked, Err(RequestError::NoNode));
+        (!has_left).then_some(asked)
     }
 
     /// Returns who is in the way.

@@ -64,8 +64,7 @@ impl AcquireLoop<'_> {
         }
         self.see(Some(obstacle));
         let known = self.wait_for_room(generation, seen, limit).await;
-        // As above: until the next look, nobody is known to be in the way.
-        self.see(None);
+        self.seen.outdate();
         known
     }
 

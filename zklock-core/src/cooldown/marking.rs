@@ -119,7 +119,17 @@ impl AcquireLoop<'_> {
         let unavailable = Some(Arc::from(why));
         let (generation, mode, passed) =
             (generation.clone(), self.request.mode, self.passed().clone());
-        self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, unavailable, passed }));
+        let (ahead, is_old) = (0, false);
+        self.see(Some(Obstacle {
+            generation,
+            driver,
+            head,
+            mode,
+            ahead,
+            unavailable,
+            passed,
+            is_old,
+        }));
         let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;

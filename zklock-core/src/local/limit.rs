@@ -168,7 +168,7 @@ const MOST_REMOVED: u32 = 20;
 /// compare. Here the number is written whenever there is none, and compared each time. That the chroot is
 /// missing is left to the acquire that follows, which tells it.
 async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
-    let (text, mut removed) = (limit.to_string(), 0);
+    let (text, mut removed, mut may_write) = (limit.to_string(), 0, true);
     loop {
         let generation = lane.ready().await?;
         let coordinator = generation.coordinator();
@@ -184,7 +184,19 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                     return Err(error.aside(format!("the data of {path}")));
                 }
                 Said::Other => return Ok(()),
-                Said::Nothing => fill(&generation, path, stat.version, text.as_bytes()).await,
+                // Whoever may use the semaphore and not write there leaves it as it is, as kazoo does: it writes into
+                // no node that exists.
+                Said::Nothing if !may_write => return Ok(()),
+                Said::Nothing => {
+                    match fill(&generation, path, stat.version, text.as_bytes()).await {
+                        Err(RequestError::NoAuth) => {
+                            // Others may have written meanwhile: compare.
+                            may_write = false;
+                            Ok(())
+                        }
+                        filled => filled,
+                    }
+                }
             },
             Err(RequestError::NoNode) => {
                 let made = make(&generation, path, text.as_bytes()).await;

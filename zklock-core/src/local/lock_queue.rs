@@ -219,7 +219,7 @@ impl Engine for Locks {
             conflict
         };
         let by = Granting::new(queue, since);
-        let seen = waiting.once && inner.looks().and_then(Seen::get).is_some();
+        let seen = waiting.once && inner.looks().is_some_and(Seen::is_known);
         let (decided, todo) = inner.state.join(&waiting, &by, conflict, closed, seen);
         if let Decided::Granted(_) | Decided::Refused(_) = decided {
             drop(queue.carry_out(inner, todo));
@@ -319,10 +319,10 @@ impl Engine for Locks {
     }
 
     async fn ask(queue: &LockQueue) -> Option<Result<LockError, RequestError>> {
-        let obstacle = queue.lock().looks().and_then(Seen::get)?;
-        let asked = catch(queue.layout(), async { Ok(obstacle.ask().await) });
+        let seen = queue.lock().looks()?.clone();
+        let asked = catch(queue.layout(), async { Ok(seen.ask().await) });
         // The result of the driver is that of the caller.
-        Some(asked.await.unwrap_or_else(Ok))
+        asked.await.unwrap_or_else(|error| Some(Ok(error)))
     }
 
     /// When it is dropped, it continues in the background, and its result is released.

@@ -192,7 +192,7 @@ impl Engine for Permits {
         let mut held = queue.holders();
         itself::let_go(&who, &mut held);
         let mut inner = queue.lock();
-        let seen = once && inner.looks().is_some_and(|looks| looks.leases.get().is_some());
+        let seen = once && inner.looks().is_some_and(|looks| looks.leases.is_known());
         let (decided, todo) = inner.state.join(&waiting, closed, seen);
         let looks = inner.looks().filter(|_| once).cloned();
         let may_stop = may_stop && matches!(decided, Decided::Waits(_));
@@ -283,8 +283,8 @@ impl Engine for Permits {
             let inner = queue.lock();
             (inner.looks()?.clone(), inner.state.fetching()?.wants.permits as usize)
         };
-        if let Some(holder) = looks.leases.get() {
-            return Some(holder.ask().await);
+        if let Some(asked) = looks.leases.ask().await {
+            return Some(asked);
         }
         let other = looks.locks.get()?;
         let found = queue.find_holder(&other, permits).await;

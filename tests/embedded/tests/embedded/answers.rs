@@ -401,3 +401,23 @@ async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so(
         waits.abort();
     }
 }
+
+/// Something happened, and ZooKeeper does not say what; but whoever was in the way still is.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_busy_with_who_is_still_there() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let theirs = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
+    let path = raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
+    let waiting =
+        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+    sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::forget_reply().on(Op::Children));
+    raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error:#}");
+    assert!(path.ends_with(&error.holder().unwrap().node), "{error:#}");
+}

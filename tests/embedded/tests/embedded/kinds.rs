@@ -400,22 +400,24 @@ async fn a_permit_behind_one_that_leaves_and_nodes_that_stay_is_found() {
     assert_told(&refused, "a semaphore", &permit(6));
 }
 
-/// A node that may not be read hides nobody.
+/// Nodes that may not be read hide nobody, however many they are.
 #[tokio::test(start_paused = true)]
-async fn a_permit_behind_one_that_may_not_be_read_is_found() {
+async fn a_permit_behind_some_that_may_not_be_read_is_found() {
     let (store, session) = store();
     semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
     let raw = client(&store).await;
     // Listed from the greatest number on.
-    for number in [6, 7] {
+    for number in 16..23 {
         let permit = format!("/zklock/a/leases/_c_x-lease-{number:010}");
         raw.create(&permit, b"", NodeKind::Ephemeral).await.unwrap();
     }
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let secret = Fault::refuse(RequestError::NoAuth).on(Op::Get).path("-lease-0000000007");
-    faults.inject(secret.times(9));
+    for secret in 17..23 {
+        let path = format!("-lease-{secret:010}");
+        faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(path).times(9));
+    }
     let refused = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
-    assert_told(&refused, "a semaphore", "-lease-0000000006");
+    assert_told(&refused, "a semaphore", "-lease-0000000016");
 }
 
 /// The same for a look at the directory above, which shows locks beside permits.
