@@ -36,7 +36,8 @@ fn the_server_of_a_holder_is_found_and_all_are_asked_whether_it_is_gone() {
     let breaks = scene.breaks("a");
     holder.crash();
     let helps = scene.cause("a", "gone");
-    assert_eq!(session()["state"], "alone");
+    // On a busy machine a server may not tell each time.
+    until("no server has a connection", || (session()["state"] == "alone").then_some(()));
     assert_eq!(helps[0], breaks);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);

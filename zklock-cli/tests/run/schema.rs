@@ -51,6 +51,11 @@ fn what_is_printed_is_what_is_documented() {
     let one = &why["holders"][0];
     let [node, czxid] = ["node", "czxid"].map(|field| one[field].as_str().unwrap());
     let breaks = ["break", "a", "--node", node, "--czxid", czxid, "--yes", "--json"];
+    // It does not ask, and so it does nothing without a yes.
+    let unsure: Vec<_> = breaks.into_iter().filter(|word| *word != "--yes").collect();
+    let refused = bed.output(&unsure);
+    assert!(refused.status.code() == Some(125) && refused.stdout.is_empty(), "{refused:?}");
+    assert_eq!(bed.nodes("a").len(), 2);
     assert_eq!(json(&breaks)["deleted"], true);
     assert_eq!(json(&breaks)["deleted"], false);
     assert!(waiter.wait().unwrap().success());
