@@ -86,6 +86,12 @@ impl Builder {
         self
     }
 
+    /// Sets how much memory the server may take for its objects, in megabytes; 128.
+    pub fn heap_mb(mut self, most: u32) -> Self {
+        self.heap_mb = most;
+        self
+    }
+
     /// Sets up a server that is like one in production, for benchmarks: fsync, the optimising
     /// compiler, 512 MB of memory, ZooKeeper's own tick of 2 s.
     pub fn for_measuring(mut self) -> Self {

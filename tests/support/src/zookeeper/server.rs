@@ -45,13 +45,14 @@ impl ZooKeeper {
         Builder::default()
     }
 
-    /// Returns the server that all tests of this process share, with the default settings.
+    /// Returns the server that all tests of this process share, with the default settings, and more memory:
+    /// many sessions that list long queues at the same time fill 128 MB with answers that wait to be sent.
     ///
     /// Starting one costs about a second of CPU time. Use a root path of your own in it, and
     /// never stop it: other tests run on it at the same time.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<ZooKeeper> = OnceLock::new();
-        SHARED.get_or_init(Self::start)
+        SHARED.get_or_init(|| Self::builder().heap_mb(512).start())
     }
 
     pub(super) fn launch(builder: Builder) -> Self {
