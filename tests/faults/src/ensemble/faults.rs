@@ -14,8 +14,8 @@ use super::random::Random;
 use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
-/// How long faults begin, and for how long, when the last of them is over, there is none, so that
-/// everybody comes to rest and what is promised for quiet days is seen to be kept, too.
+/// How long faults begin, and for how long, at least, when the last of them is over, there is none, so
+/// that everybody comes to rest and what is promised for quiet days is seen to be kept, too.
 const STORM: Duration = Duration::from_millis(8_000);
 const CALM: Duration = Duration::from_millis(7_000);
 
@@ -70,11 +70,13 @@ impl Stage<'_> {
         while !self.is_over() {
             self.pause(STORM);
             self.calm.store(true, Ordering::SeqCst);
-            // What has begun takes a while to heal: a server that starts, and finds the others.
+            // What has begun takes a while to heal: a server that starts, and finds the others. The calm is longer
+            // by that, or a slow machine would have hardly a quiet day.
+            let healing = Instant::now();
             while self.broken.load(Ordering::SeqCst) > 0 && !self.is_over() {
                 thread::sleep(Duration::from_millis(20));
             }
-            self.pause(CALM);
+            self.pause(CALM + healing.elapsed());
             self.calms.fetch_add(usize::from(!self.is_over()), Ordering::SeqCst);
             self.calm.store(false, Ordering::SeqCst);
         }
