@@ -52,13 +52,13 @@ impl Ledger {
         state.left.retain(|node| {
             let life = ensemble.life(&node.path, Some(node.czxid));
             let Some(life) = life.filter(|life| life.gone.is_none()) else { return false };
-            if node.at < begun && can_delete(life.owner) {
+            if node.at < begun && can_delete(life.owner) && !ensemble.is_stuck(&node.path) {
                 left = left.take().or(Some(life.path));
             }
             true
         });
         drop(state);
-        let excused = self.store.are_servers_struck() || self.store.refuses();
+        let excused = self.store.are_servers_struck();
         if let Some(path) = left.filter(|_| now < begun + FLUSH && !excused) {
             let what = format!("{who}: {path} is left, {} µs after it was closed", now - begun);
             self.fail(super::CLOSED, what);
