@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
@@ -84,6 +85,16 @@ impl Obstacle {
         let node = name_of(&self.head).to_owned();
         let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
         Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
+    }
+
+    /// The same for callers that only try. `None` if ZooKeeper did not say: the driver looks again, too.
+    pub async fn ask_for_tries(&self) -> Option<LockError> {
+        match self.ask().await {
+            Ok(busy) => Some(busy),
+            // The driver is ahead in any case.
+            Err(RequestError::NoNode) => Some(LockError::new(ErrorKind::Busy, "")),
+            Err(error) => refused(error),
+        }
     }
 }
 

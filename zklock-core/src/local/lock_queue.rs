@@ -13,12 +13,11 @@ use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
 use crate::acquire::send_order::SendTurn;
-use crate::acquire::setback::refused;
 use crate::acquire::stand_in::stand_in;
 use crate::acquire::target::{NodeRequest, Target};
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::coordinator::traits::RequestError;
@@ -124,17 +123,9 @@ impl Queue<Locks> {
 
     /// Tells those who do not wait who is ahead of an attempt.
     async fn tell_of(self: &Arc<Self>, driver: u64, obstacle: Obstacle) {
-        let busy = match obstacle.ask().await {
-            Ok(busy) => busy,
-            // The driver is ahead in any case.
-            Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
-            Err(error) => match refused(error) {
-                Some(refused) => refused,
-                // The driver looks again, too.
-                None => return,
-            },
-        };
-        drop(self.decide(|state| state.met(driver, || busy.clone())));
+        if let Some(told) = obstacle.ask_for_tries().await {
+            drop(self.decide(|state| state.met(driver, || told.clone())));
+        }
     }
 
     /// Creates a reader's node in the place of a writer's, which is then deleted.

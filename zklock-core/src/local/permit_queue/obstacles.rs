@@ -25,17 +25,10 @@ impl Queue<Permits> {
     ) -> T {
         loop {
             let obstacle = seen.next().await;
-            if self.lock().state.anybody_tries() {
-                let told = match obstacle.ask().await {
-                    Ok(busy) => Some(busy),
-                    // The driver is ahead in any case.
-                    Err(RequestError::NoNode) => Some(busy()),
-                    // Unless it is refused, the driver looks again, too.
-                    Err(error) => refused(error),
-                };
-                if let Some(told) = told {
-                    self.turn_away(fetch, told);
-                }
+            if self.lock().state.anybody_tries()
+                && let Some(told) = obstacle.ask_for_tries().await
+            {
+                self.turn_away(fetch, told);
             }
         }
     }
