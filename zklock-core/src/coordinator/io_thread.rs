@@ -8,12 +8,12 @@
 //! reactor's thread and then this one.
 
 use std::cell::Cell;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use async_executor::Executor;
+use futures_lite::future::Boxed;
 use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
@@ -44,8 +44,9 @@ pub struct IoThread {
 pub struct IoHandle(Weak<Executor<'static>>);
 
 impl IoHandle {
-    /// Spawns `work`, or drops it if the thread has ended.
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Spawns `work`, or drops it if the thread has ended. It is in a box, because the executor's code is
+    /// compiled again for each type of future: that was a tenth of all that the compiler made of this crate.
+    pub fn spawn(&self, work: Boxed<()>) {
         if let Some(executor) = self.0.upgrade() {
             executor.spawn(work).detach();
         }
@@ -65,7 +66,8 @@ impl IoThread {
     /// Starts a thread.
     pub fn start() -> Result<Self, LockError> {
         let executor = Arc::new(Executor::new());
-        executor.spawn(wake_callers()).detach();
+        let callers: Boxed<()> = Box::pin(wake_callers());
+        executor.spawn(callers).detach();
         let (handle, stop) = (IoHandle(Arc::downgrade(&executor)), Arc::new(Notify::new()));
         let (client, stopped) = (ClientTasks(handle.clone()), stop.clone());
         spawn_thread("io", move || {
@@ -137,8 +139,8 @@ mod tests {
     fn a_task_that_panics_ends_alone() {
         let io = IoThread::start().unwrap();
         let (tell, told) = channel();
-        io.handle().spawn(async { panic!("as the client might") });
-        io.handle().spawn(async move { tell.send(()).unwrap() });
+        io.handle().spawn(Box::pin(async { panic!("as the client might") }));
+        io.handle().spawn(Box::pin(async move { tell.send(()).unwrap() }));
         told.recv_timeout(SOON).unwrap();
     }
 
@@ -148,10 +150,10 @@ mod tests {
         let handle = io.handle().clone();
         for work in 0..2 {
             let (tell, told) = channel::<()>();
-            handle.spawn(async move {
+            handle.spawn(Box::pin(async move {
                 let _tell = tell;
                 std::future::pending::<()>().await;
-            });
+            }));
             if work == 0 {
                 io.stop.notify_one();
             }

@@ -127,27 +127,27 @@ mod tests {
         let (io, noted) = (IoThread::start().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let (tell, told) = channel();
         let (noting, handle) = (noted.clone(), io.handle().clone());
-        io.handle().spawn(async move {
+        io.handle().spawn(Box::pin(async move {
             let (note, tell_later) = (noting.clone(), tell.clone());
             // Ready before anybody is woken.
-            handle.spawn(async move {
+            handle.spawn(Box::pin(async move {
                 tell_later.send(note.lock().unwrap().clone()).unwrap();
-            });
+            }));
             for number in 1..=3 {
                 let waker = Waker::from(Arc::new(Noted(number, noting.clone())));
                 let mut together = Together::default();
                 together.context(&mut Context::from_waker(&waker)).waker().wake_by_ref();
             }
-        });
+        }));
         assert_eq!(told.recv_timeout(SOON).unwrap(), [0; 0]);
         // Again, also after that panic.
         for number in 4..=5 {
             let (tell, told) = channel();
             let noting = noted.clone();
-            io.handle().spawn(async move {
+            io.handle().spawn(Box::pin(async move {
                 wake(Waker::from(Arc::new(Noted(number, noting))));
                 tell.send(()).unwrap();
-            });
+            }));
             told.recv_timeout(SOON).unwrap();
         }
         drop(io);
@@ -184,11 +184,11 @@ mod tests {
         let io = IoThread::start().unwrap();
         let noted = Arc::new(Mutex::new(Vec::new()));
         let noting = noted.clone();
-        io.handle().spawn(async move {
+        io.handle().spawn(Box::pin(async move {
             let _last = Last(noting);
             tell.send(()).unwrap();
             pending::<()>().await
-        });
+        }));
         told.recv_timeout(SOON).unwrap();
         drop(io);
         let end = std::time::Instant::now() + SOON;

@@ -1,6 +1,5 @@
 //! The state of a session: the worst of the states of its lanes.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -19,8 +18,8 @@ pub struct SessionHealth {
 struct Lanes {
     /// The number of lanes that were ever opened.
     opened: u64,
-    /// With the number of the generation that it is about. `None` before the lane's first report.
-    said: BTreeMap<u64, Option<(u64, SessionState)>>,
+    /// By the lane's number, with that of the generation that it is about. `None` before its first report.
+    said: Vec<(u64, Option<(u64, SessionState)>)>,
 }
 
 /// The report of one lane.
@@ -41,7 +40,7 @@ impl SessionHealth {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.opened += 1;
         let lane = lanes.opened;
-        lanes.said.insert(lane, None);
+        lanes.said.push((lane, None));
         Arc::new(LaneReport { health: self.clone(), lane })
     }
 }
@@ -56,7 +55,10 @@ impl LaneReport {
     /// Whether the lane said last that it is connected.
     pub fn is_connected(&self) -> bool {
         let lanes = self.health.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(lanes.said.get(&self.lane), Some(Some((_, SessionState::Connected))))
+        let is_connected = |(lane, said): &(u64, Option<(u64, SessionState)>)| {
+            *lane == self.lane && matches!(said, Some((_, SessionState::Connected)))
+        };
+        lanes.said.iter().any(is_connected)
     }
 
     /// Removes the lane: what it publishes after this does not count.
@@ -70,14 +72,15 @@ impl LaneReport {
         self.health.session.send_if_modified(|state| {
             let lanes = &self.health.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            match (lanes.said.get_mut(&self.lane), word) {
+            let mine = lanes.said.iter_mut().find(|(lane, _)| *lane == self.lane);
+            match (mine, word) {
                 // The keeper of a generation that is over may be late.
-                (Some(Some((told, _))), Some((now, _))) if *told > now => {}
-                (Some(mine), Some(_)) => *mine = word,
-                (_, None) => drop(lanes.said.remove(&self.lane)),
+                (Some((_, Some((told, _)))), Some((now, _))) if *told > now => {}
+                (Some((_, mine)), Some(_)) => *mine = word,
+                (_, None) => lanes.said.retain(|(lane, _)| *lane != self.lane),
                 (None, Some(_)) => {}
             }
-            let states = lanes.said.values().flatten().map(|(_, state)| *state);
+            let states = lanes.said.iter().filter_map(|(_, said)| said.map(|(_, state)| state));
             let worst = states.min_by_key(rank).unwrap_or(*state);
             rank(state).is_some() && std::mem::replace(state, worst) != worst
         });

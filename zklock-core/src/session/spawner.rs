@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures_lite::future::or;
+use futures_lite::future::{Boxed, or};
 use tokio::sync::Notify;
+use tokio::task::{Unconstrained, unconstrained};
 
 use crate::base::machine::Machine;
 use crate::coordinator::io_thread::IoHandle;
-
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs futures in the background.
 #[derive(Clone, Debug)]
@@ -30,14 +29,18 @@ pub enum Spawner {
 impl Spawner {
     /// Starts `work`. The inline spawner polls it before this call returns.
     pub fn spawn<W: Future<Output = ()> + Send + 'static>(&self, work: W) {
+        self.start(type_name::<W>(), Box::pin(work));
+    }
+
+    fn start(&self, name: &'static str, work: Boxed<()>) {
         match self {
             Spawner::Thread(handle) => handle.spawn(work),
-            Spawner::Machine(machine) => machine.spawn(type_name::<W>(), Box::pin(work)),
+            Spawner::Machine(machine) => machine.spawn(name, work),
             Spawner::Inline => {
                 let task = Arc::new(Task {
                     // A task that polls this one lends it its cooperative budget, and a budget that
                     // is used up would make it wake itself for ever.
-                    work: Mutex::new(Some(Box::pin(tokio::task::unconstrained(work)))),
+                    work: Mutex::new(Some(unconstrained(work))),
                     state: AtomicU8::new(IDLE),
                 });
                 task.wake();
@@ -63,7 +66,7 @@ const WOKEN: u8 = 2;
 
 /// A future that is polled by the thread that wakes it.
 struct Task {
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<Unconstrained<Boxed<()>>>>,
     state: AtomicU8,
 }
 
@@ -80,7 +83,7 @@ impl Wake for Task {
             self.state.store(RUNNING, Ordering::Release);
             let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(future) = work.as_mut() else { return };
-            if let Poll::Ready(()) = future.as_mut().poll(&mut cx) {
+            if let Poll::Ready(()) = Pin::new(future).poll(&mut cx) {
                 // It stays in the state `RUNNING`, so that nobody polls a finished task again.
                 *work = None;
                 return;
