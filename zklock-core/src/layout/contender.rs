@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::LazyLock;
+use std::sync::atomic::{self, AtomicU64};
 
 use uuid::Uuid;
 
@@ -130,7 +132,7 @@ impl Contender {
 pub struct Attempt(Uuid);
 
 impl Attempt {
-    /// Returns a new, random attempt.
+    /// Returns a new attempt, which no other process has, and no other call in this one.
     ///
     /// ```
     /// use zklock::driver::Attempt;
@@ -138,7 +140,12 @@ impl Attempt {
     /// assert_ne!(Attempt::new(), Attempt::new());
     /// ```
     pub fn new() -> Self {
-        Attempt(Uuid::new_v4())
+        static FIRST: LazyLock<(u64, AtomicU64)> = LazyLock::new(|| {
+            let (process, first) = Uuid::new_v4().as_u64_pair();
+            (process, AtomicU64::new(first))
+        });
+        let (process, next) = &*FIRST;
+        Attempt(Uuid::from_u64_pair(*process, next.fetch_add(1, atomic::Ordering::Relaxed)))
     }
 
     /// The attempt with a given number.
@@ -188,7 +195,19 @@ impl fmt::Debug for Attempt {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn no_two_attempts_are_the_same_and_java_takes_them_for_random_identifiers() {
+        let attempts = || (0..1_000).map(|_| Attempt::new()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| thread::spawn(attempts)).collect();
+        let all = threads.into_iter().flat_map(|thread| thread.join().unwrap());
+        let all: HashSet<_> = all.inspect(|one| assert_eq!(one.0.get_version_num(), 4)).collect();
+        assert_eq!(all.len(), 4_000);
+    }
 
     #[test]
     fn numbers_are_read_as_zookeeper_writes_them() {
