@@ -69,7 +69,8 @@ impl Queue<Locks> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if this process uses the lock in another layout.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) if this process uses the lock in another
+    /// layout.
     pub fn of(
         session: &Session,
         target: Target,
