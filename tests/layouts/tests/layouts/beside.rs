@@ -268,7 +268,17 @@ async fn curator_waits_for_a_lock_below_that_sorts_first_and_we_do_not() {
         let path = format!("/beside/{above}");
         let pending = agent.start_acquire(LockKind::Mutex, &path, None);
         assert!(pending.wait(Duration::from_secs(1)).is_none());
-        let seen = other.site(above).unwrap().contenders().await.unwrap();
+        // A busy machine may not have made its node yet.
+        let seen = soon("its node", async {
+            loop {
+                let seen = other.site(above).unwrap().contenders().await.unwrap();
+                if !seen.is_empty() {
+                    break seen;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
         let why = seen[0].why.as_deref().unwrap();
         assert!(seen[0].holder && why.contains(&format!(" {path}/{name}, ")), "{seen:?}");
         // Behind it, as behind any contender; it has its turn once the directory is gone.
