@@ -18,6 +18,8 @@ use super::work::Work;
 /// that everybody comes to rest and what is promised for quiet days is seen to be kept, too.
 const STORM: Duration = Duration::from_millis(8_000);
 const CALM: Duration = Duration::from_millis(7_000);
+/// How much longer it is, at most, where they took long to heal.
+const LONGER: Duration = Duration::from_millis(20_000);
 
 /// What all kinds of faults need.
 pub(super) struct Stage<'a> {
@@ -76,7 +78,7 @@ impl Stage<'_> {
             while self.broken.load(Ordering::SeqCst) > 0 && !self.is_over() {
                 thread::sleep(Duration::from_millis(20));
             }
-            self.pause(CALM + healing.elapsed());
+            self.pause(CALM + healing.elapsed().min(LONGER));
             self.calms.fetch_add(usize::from(!self.is_over()), Ordering::SeqCst);
             self.calm.store(false, Ordering::SeqCst);
         }
