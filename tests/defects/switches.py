@@ -9,17 +9,17 @@ VARIABLE = "ZKLOCK_DEFECT"
 # Comments and literals, whose braces count for nothing, and what does count.
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'|\bfn\s+\w|[{}()\[\];]""", re.S)
-SWITCH = """
+SWITCH = f"""
 /// Which deliberate defect is at work.
 #[doc(hidden)]
-pub mod defect {
+pub mod defect {{
     /// Whether it is this one.
-    pub fn is(name: &str) -> bool {
+    pub fn is(name: &str) -> bool {{
         static NAME: std::sync::LazyLock<String> =
-            std::sync::LazyLock::new(|| std::env::var("ZKLOCK_DEFECT").unwrap_or_default());
+            std::sync::LazyLock::new(|| std::env::var("{VARIABLE}").unwrap_or_default());
         *NAME == name
-    }
-}
+    }}
+}}
 """
 
 
@@ -84,8 +84,8 @@ def read(copy, defects):
 
 
 def put_all(copy, sound, defects, build):
-    """Puts all defects into the copy. `build` builds it, and returns cargo's messages, in JSON. Returns the
-    names of the defects that can be switched on there: the others are in no function, or do not compile
+    """Puts all defects into the copy. `build` builds it, and returns the run of cargo, with its messages in
+    JSON. Returns the names of the defects that can be switched on there: the others are in no function, or do not compile
     like this."""
     left, roots = dict(defects), {root(defect["file"], copy) for defect in defects.values()}
     while True:
@@ -98,13 +98,15 @@ def put_all(copy, sound, defects, build):
             (copy / path).write_text(put)
             places[path] = put
             switched += names
-        words = [json.loads(line) for line in build().splitlines() if line.startswith("{")]
+        built = build()
+        if built.returncode == 0:
+            return switched
+        words = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
         errors = [each["message"] for each in words if each.get("message", {}).get("level") == "error"]
         refused = {guilty(places, span) for error in errors for span in error["spans"]} - {None}
-        if not errors:
-            return switched
         if not refused:
-            raise SystemExit("with all defects it does not compile:\n" + "".join(each["rendered"] for each in errors))
+            why = "".join(each["rendered"] for each in errors) or built.stderr
+            raise SystemExit(f"with all defects it does not compile:\n{why}")
         left = {name: each for name, each in left.items() if name not in refused}
 
 

@@ -55,7 +55,7 @@ impl Spawner {
         make: impl FnOnce() -> W + Send + 'static,
     ) {
         // Created and boxed inside the task: on its way into the task it would be moved several
-        // times, and freeing what another thread allocated costs more.
+        // times, and freeing what another thread allocated costs more. What makes it is small.
         self.spawn(async move { or(Box::pin(make()), stop.as_ref().notified()).await });
     }
 }
