@@ -383,8 +383,9 @@ async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
         settle().await;
         assert!(session.held().is_empty(), "{:?}", session.held());
         assert_eq!(queue(&store).await, "");
-        drop(lock(&session).try_write().await.unwrap());
-        drop(lock(&on(&store)).try_write().await.unwrap());
+        for session in [session, on(&store)] {
+            lock(&session).try_write().await.unwrap().release().await.unwrap();
+        }
     }
 }
 
