@@ -61,6 +61,11 @@ impl Facts<'_> {
         is_new.then(|| self.again.command(&["revoke", self.name]))
     }
 
+    /// How many nodes stand behind those that were read.
+    pub(crate) fn unread(&self) -> usize {
+        self.queues.iter().map(|queue| queue.survey.unread.len()).sum()
+    }
+
     pub(crate) fn waiters(&self) -> usize {
         self.queues.iter().map(|queue| queue.waiters().count()).sum()
     }
@@ -206,6 +211,7 @@ impl Facts<'_> {
             _ => "It is at work, or hangs for another reason",
         };
         let others = match self.waiters() {
+            several if self.unread() > 0 => format!("more than {several} others wait"),
             1 => "another one waits".to_owned(),
             several => format!("{several} others wait"),
         };

@@ -96,6 +96,14 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
     if waiters.len() > MOST_SHOWN {
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
     }
+    if let unread @ 1.. = facts.unread() {
+        let longer = facts.again.command(&["why", facts.name, "--within", "20s"]);
+        writeln!(
+            out,
+            "{:9}{unread} more in the queue, for which the time was too short: {longer}",
+            "unread"
+        )?;
+    }
     if problems.is_empty() {
         let mut holders = facts.queues.iter().flat_map(Queue::holders);
         let known = match holders.any(|one| facts.is_untold(one)) {
@@ -149,6 +157,7 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
             "next_number": queue.survey.next_number,
             "created": queue.survey.created.map(|at| humantime::format_rfc3339_millis(at).to_string()),
             "left": queue.left().map(|(left, _)| left),
+            "unread": queue.survey.unread.len(),
             "strangers": queue.survey.strangers,
         })
     });

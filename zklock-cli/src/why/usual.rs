@@ -48,7 +48,8 @@ impl Usual {
         let Some(own) = own else {
             return Err("its node has no number".to_owned());
         };
-        let numbers = survey.queue.iter().filter_map(|other| number(&other.node));
+        let names = survey.queue.iter().map(|other| &other.node).chain(&survey.unread);
+        let numbers = names.filter_map(|name| number(name));
         let still_there = count(numbers.clone().filter(|number| *number < own));
         // These were given a number as well, and nothing tells which.
         let strangers = count(survey.strangers.iter());

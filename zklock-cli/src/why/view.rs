@@ -1,6 +1,6 @@
 //! What each server says about a lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -15,6 +15,10 @@ use crate::words::{Connection, connections};
 
 /// What is left of the time for the end of the command.
 const REST: Duration = Duration::from_millis(100);
+/// So many nodes of each queue are read first: the holders, and who is next.
+const HEAD: usize = 100;
+/// This part of the time is left for the connections when the rest of a long queue takes too long.
+const FOR_CONNECTIONS: u32 = 5;
 /// How long the sessions have to be closed. They expire otherwise.
 const GOODBYE: Duration = Duration::from_millis(50);
 
@@ -141,8 +145,10 @@ async fn read_again(
             (site.path(), site.layout(), site.is_inner())
                 == (&*queue.path, queue.layout.clone(), queue.inner)
         };
+        let known = &queue.survey.queue;
         queue.survey.queue = match sites.iter().find(is_its) {
-            Some(site) => site.contenders_since(&queue.survey.queue).await?,
+            Some(site) if queue.survey.unread.is_empty() => site.contenders_since(known).await?,
+            Some(site) => site.clone().head(known.len()).contenders_since(known).await?,
             None => Vec::new(),
         };
     }
@@ -163,7 +169,7 @@ async fn ask_one(
         let builder = Session::builder_from_env(&server)?.connect_timeout(connecting);
         let session = builder.connect().await?;
         let own = session.zookeeper_session().map(|(id, _)| id);
-        let queues = read(&session, name).await;
+        let queues = read(&session, name, end - within / FOR_CONNECTIONS).await;
         Ok((session, own, queues))
     };
     let late = || Err(Failure { code: UNREACHABLE, message: unanswered() });
@@ -195,12 +201,21 @@ async fn tells(server: &str) -> Result<Vec<Connection>, String> {
     connections(server.split('/').next().unwrap_or_default()).await
 }
 
-async fn read(session: &Session, name: &str) -> Result<Vec<Queue>, Failure> {
+/// Reads the head of each queue, and what is behind it if the time suffices.
+async fn read(session: &Session, name: &str, end: Instant) -> Result<Vec<Queue>, Failure> {
     let mut queues = Vec::new();
-    for site in session.sites(name).await? {
-        let survey = site.survey().await?;
+    let sites = session.sites(name).await?;
+    for site in &sites {
+        let survey = site.clone().head(HEAD).survey().await?;
         let (path, layout, inner) = (site.path().to_owned(), site.layout(), site.is_inner());
         queues.push(Queue { path, layout, inner, survey });
+    }
+    for (site, queue) in sites.iter().zip(&mut queues) {
+        if !queue.survey.unread.is_empty()
+            && let Ok(Ok(all)) = timeout_at(end, site.contenders_since(&queue.survey.queue)).await
+        {
+            queue.reads_all(all);
+        }
     }
     without_twins(&mut queues);
     Ok(queues)
@@ -225,9 +240,22 @@ impl Queue {
         name == Some(&*one.node)
     }
 
+    /// Adds who stands behind the head of the queue. Who came after it was read is left out, as the directory's
+    /// numbers are older, too.
+    fn reads_all(&mut self, all: Vec<Participant>) {
+        let Survey { queue, unread, strangers, .. } = &mut self.survey;
+        let listed: HashSet<_> = queue.iter().map(|one| &one.node).chain(&*unread).collect();
+        let all: Vec<_> = all.into_iter().filter(|one| listed.contains(&one.node)).collect();
+        let found: HashSet<_> = all.iter().map(|one| &one.node).collect();
+        strangers.extend(unread.drain(..).filter(|name| !found.contains(name)));
+        strangers.sort();
+        *queue = all;
+    }
+
     /// How many nodes have left the directory, and in which time.
     pub(crate) fn left(&self) -> Option<(u32, Duration)> {
-        let present = self.survey.queue.len() + self.survey.strangers.len();
+        let Survey { queue, unread, strangers, .. } = &self.survey;
+        let present = queue.len() + unread.len() + strangers.len();
         let left = self.survey.next_number - i64::try_from(present).ok()?;
         Some((u32::try_from(left).ok()?, since(self.survey.created?)))
     }

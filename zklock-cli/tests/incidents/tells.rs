@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use zklock_test_support::{
-    Action, Control, CreateMode, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper,
+    Action, Control, CreateMode, Matcher, OpCode, Proxy, RawClient, ReservedPort, ZooKeeper,
 };
 
 use crate::doctor::examine;
@@ -163,21 +163,59 @@ fn why_takes_no_longer_than_a_second_whatever_is_not_answered() {
     }
 }
 
-/// Each of those who wait is a node that is read.
-#[test]
-fn a_long_queue_is_told_within_a_second() {
-    let scene = Scene::new("long");
+/// A holder and those who wait, all of one session.
+fn queue(scene: &Scene, length: usize) -> RawClient {
     let mut raw = scene.raw();
     for path in [scene.root.clone(), scene.path("a")] {
         raw.create(&path, b"", CreateMode::Persistent).unwrap();
     }
     let node = scene.path("a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
-    for _ in 0..LONG {
+    for _ in 0..length {
         raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
     }
+    raw
+}
+
+/// Each of those who wait is a node that is read.
+#[test]
+fn a_long_queue_is_told_within_a_second() {
+    let scene = Scene::new("long");
+    let mut raw = queue(&scene, LONG);
     scene.named_in_a_second("a", "held");
     raw.ping().unwrap();
     let output = in_a_second(&scene, "a", &Control::timers());
     println!("{} bytes", output.stdout.len());
+    raw.close().unwrap();
+}
+
+/// A server that does not answer each read.
+#[test]
+fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
+    const LENGTH: usize = 250;
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let scene = Scene::at(&proxy.addr(), "head");
+    let raw = queue(&scene, LENGTH);
+    // The numbers from 100 to 199.
+    let behind = Matcher::request(OpCode::GetData).path("-lock-00000001");
+    let silent = proxy.on(behind, Action::Drop);
+    scene.named_in_a_second("a", "held");
+    let control = Control::timers();
+    let why = until("the connections are told as well", || {
+        let output = in_a_second(&scene, "a", &control);
+        let why: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (why["holders"][0]["session"]["state"] == "connected").then_some(why)
+    });
+    assert_eq!(why["queues"][0]["unread"], LENGTH - 100, "{why}");
+    assert_eq!(why["queues"][0]["left"], 0, "{why}");
+    assert_eq!(why["waiters"].as_array().unwrap().len(), 99, "{why}");
+    assert!(why["problems"][0]["says"].as_str().unwrap().contains("more than 99 others"), "{why}");
+    let text = scene.command("zklock").args(["why", "a"]).output().unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    let more = "150 more in the queue, for which the time was too short: zklock why a --within 20s";
+    assert!(text.contains(more), "{text}");
+    silent.release();
+    let all = scene.why("a");
+    assert_eq!(all["queues"][0]["unread"], 0, "{all}");
+    assert_eq!(all["waiters"].as_array().unwrap().len(), 249, "{all}");
     raw.close().unwrap();
 }

@@ -72,7 +72,7 @@ impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
     ///
-    /// Costs one request, and one more for each node.
+    /// Costs one request, and one more for each node, or for each of the [head](Site::head).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -200,9 +200,10 @@ impl Site {
         let known =
             known.iter().filter(|known| self.driver.proof() == Proof::Name && !is_added(known));
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
-        let mut participants = Vec::with_capacity(queue.len());
+        let head = &queue[..queue.len().min(self.most)];
+        let mut participants = Vec::with_capacity(head.len());
         let mut passed = HashSet::new();
-        for batch in queue.chunks(BATCH) {
+        for batch in head.chunks(BATCH) {
             let read = |name: &str| {
                 let known = known.get(name).map(|known| Participant::clone(known));
                 known.ok_or_else(|| coordinator.get(&self.path_of(name)))

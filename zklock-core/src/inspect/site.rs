@@ -32,6 +32,8 @@ pub struct Site {
     pub(crate) driver: Arc<dyn LockDriver>,
     /// Whether it is the inner lock of a semaphore.
     pub(crate) inner: bool,
+    /// How many nodes of the queue are read.
+    pub(crate) most: usize,
 }
 
 impl Site {
@@ -48,7 +50,7 @@ impl Site {
         directory: ZnodePath,
         driver: Arc<dyn LockDriver>,
     ) -> Self {
-        Site { session: session.clone(), name, directory, driver, inner: false }
+        Site { session: session.clone(), name, directory, driver, inner: false, most: usize::MAX }
     }
 
     /// Returns the path of the lock's directory.
@@ -84,6 +86,21 @@ impl Site {
     /// ```
     pub fn is_inner(&self) -> bool {
         self.inner
+    }
+
+    /// Returns this queue, of which only the first `most` nodes are read: who holds the lock, and who is next. For
+    /// a look at a long queue that must not take long.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let _readers = [session.rw_lock("prices")?.read().await?];
+    /// let survey = session.site("prices")?.head(100).survey().await?;
+    /// assert_eq!((survey.queue.len(), survey.unread.len()), (1, 0));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn head(self, most: usize) -> Self {
+        Site { most, ..self }
     }
 
     pub(crate) fn path_of(&self, node: &str) -> String {

@@ -1,5 +1,6 @@
 //! Everything that ZooKeeper tells about a lock at one time, to find out why it is stuck.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[cfg(doc)]
@@ -32,6 +33,8 @@ const MOST_CHECKED: usize = 1_000;
 pub struct Survey {
     /// The queue, as [`contenders`](Site::contenders) returns it.
     pub queue: Vec<Participant>,
+    /// The names of the nodes behind the [head](Site::head) of the queue, in order. They were not read.
+    pub unread: Vec<String>,
     /// The children of the directory that are not in the queue, sorted.
     pub strangers: Vec<String>,
     /// The number of the next node. ZooKeeper counts to 2³¹−1, and a lock is refused from 2³¹−2²⁰.
@@ -98,12 +101,15 @@ impl Site {
                     acl => acl?,
                 };
                 let queue = self.describe(&**coordinator, &listed, &[]).await?;
-                let is_in = |child: &&String| queue.iter().any(|one| one.node == **child);
+                let behind = self.driver.queue(&listed).into_iter().skip(self.most);
+                let unread: Vec<_> = behind.map(|one| one.name).collect();
+                let names = || queue.iter().map(|one| &one.node).chain(&unread);
+                let in_queue: HashSet<_> = names().collect();
                 let mut strangers: Vec<_> =
-                    listed.iter().filter(|child| !is_in(child)).cloned().collect();
+                    listed.iter().filter(|child| !in_queue.contains(child)).cloned().collect();
                 strangers.sort();
                 let paths: Vec<_> =
-                    queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
+                    names().take(MOST_CHECKED).map(|name| self.path_of(name)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
                 let mark = Mark::read(&data).unwrap_or_default();
                 let is_gone = !queue.iter().any(|one| Ok(one.czxid) == u64::try_from(mark.node));
@@ -121,6 +127,7 @@ impl Site {
                 };
                 Ok(Survey {
                     queue,
+                    unread,
                     strangers,
                     next_number: next_number(stat.cversion, stat.children),
                     created: moment(stat.ctime),
