@@ -48,11 +48,12 @@ pub(crate) async fn known(
     zklock::LockName::new(name)?;
     let servers = servers()?;
     let views = view::ask(name, &servers, within).await;
-    // Rather one whose data are those of its leader.
+    // Rather one whose data are those of its leader, and which has told all.
     let differs = |queues: &[Queue]| queues.iter().any(|queue| queue.survey.phantom.is_some());
+    let unread = |queues: &[Queue]| queues.iter().any(|queue| !queue.survey.unread.is_empty());
     let mut answering: Vec<_> =
         views.iter().filter_map(|view| Some((view, &**view.queues.as_ref().ok()?))).collect();
-    answering.sort_by_key(|(_, queues)| differs(queues));
+    answering.sort_by_key(|(_, queues)| (differs(queues), unread(queues)));
     let Some((view, queues)) = answering.first().copied() else {
         let mut message = "ZooKeeper does not answer".to_owned();
         for View { server, queues, .. } in views {

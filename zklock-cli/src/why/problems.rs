@@ -62,7 +62,7 @@ impl Facts<'_> {
     }
 
     /// How many nodes stand behind those that were read.
-    pub(crate) fn unread(&self) -> usize {
+    fn unread(&self) -> usize {
         self.queues.iter().map(|queue| queue.survey.unread.len()).sum()
     }
 
@@ -85,6 +85,7 @@ impl Facts<'_> {
         if problems.is_empty() && self.waiters() > 0 {
             problems.extend(self.only_held().or_else(|| self.only_next()));
         }
+        problems.extend(self.of_unread());
         problems
     }
 
@@ -211,11 +212,12 @@ impl Facts<'_> {
             _ => "It is at work, or hangs for another reason",
         };
         let others = match self.waiters() {
-            several if self.unread() > 0 => format!("more than {several} others wait"),
+            several if self.unread() > 0 => format!("at least {several} others wait"),
             1 => "another one waits".to_owned(),
             several => format!("{several} others wait"),
         };
-        let known = if self.is_untold(first) { ", as far as it is known" } else { "" };
+        let known =
+            if self.is_untold(first) || self.unread() > 0 { ", as far as it is known" } else { "" };
         let mut says = format!(
             "Nothing is wrong in ZooKeeper{known}: {others} for {}. {works}; look at the process \
              itself.",
@@ -234,6 +236,18 @@ impl Facts<'_> {
         }
         let helps = self.revokes().into_iter().chain([self.breaks(first)]).collect();
         Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })
+    }
+
+    /// A queue that is too long for the time.
+    fn of_unread(&self) -> Option<Problem> {
+        let unread = self.unread();
+        let says = format!(
+            "The time was too short for the whole queue: {unread} more of its nodes were not read, and what is \
+             told here, holders and numbers too, is of those before them."
+        );
+        let longer = self.again.command(&["why", self.name, "--within", "20s"]);
+        let problem = Problem { is_normal: true, ..Problem::new("unread", says, vec![longer]) };
+        (unread > 0).then_some(problem)
     }
 
     /// Nobody holds the lock, and somebody waits: for a moment before the first one gets it, that is normal.

@@ -96,14 +96,6 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
     if waiters.len() > MOST_SHOWN {
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
     }
-    if let unread @ 1.. = facts.unread() {
-        let longer = facts.again.command(&["why", facts.name, "--within", "20s"]);
-        writeln!(
-            out,
-            "{:9}{unread} more in the queue, for which the time was too short: {longer}",
-            "unread"
-        )?;
-    }
     if problems.is_empty() {
         let mut holders = facts.queues.iter().flat_map(Queue::holders);
         let known = match holders.any(|one| facts.is_untold(one)) {

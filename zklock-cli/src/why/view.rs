@@ -1,11 +1,11 @@
 //! What each server says about a lock.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use zklock::{Participant, Session, Site, Survey};
+use zklock::{ErrorKind, Participant, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::{is_first_of_its_permits, twins};
@@ -145,12 +145,16 @@ async fn read_again(
             (site.path(), site.layout(), site.is_inner())
                 == (&*queue.path, queue.layout.clone(), queue.inner)
         };
-        let known = &queue.survey.queue;
+        let (known, unread) = (&queue.survey.queue, &mut queue.survey.unread);
+        let head = if unread.is_empty() { usize::MAX } else { HEAD };
         queue.survey.queue = match sites.iter().find(is_its) {
-            Some(site) if queue.survey.unread.is_empty() => site.contenders_since(known).await?,
-            Some(site) => site.clone().head(known.len()).contenders_since(known).await?,
-            None => Vec::new(),
+            Some(site) => site.clone().head(head).contenders_since(known).await?,
+            None => {
+                unread.clear();
+                Vec::new()
+            }
         };
+        unread.retain(|name| !queue.survey.queue.iter().any(|one| one.node == *name));
     }
     without_twins(queues);
     Ok(())
@@ -211,10 +215,14 @@ async fn read(session: &Session, name: &str, end: Instant) -> Result<Vec<Queue>,
         queues.push(Queue { path, layout, inner, survey });
     }
     for (site, queue) in sites.iter().zip(&mut queues) {
-        if !queue.survey.unread.is_empty()
-            && let Ok(Ok(all)) = timeout_at(end, site.contenders_since(&queue.survey.queue)).await
-        {
-            queue.reads_all(all);
+        if queue.survey.unread.is_empty() {
+            continue;
+        }
+        match timeout_at(end, site.survey()).await {
+            Ok(Ok(survey)) => queue.survey = survey,
+            Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => return Err(error.into()),
+            // What is known is told.
+            _ => break,
         }
     }
     without_twins(&mut queues);
@@ -238,18 +246,6 @@ impl Queue {
     pub(crate) fn is_phantom(&self, one: &Participant) -> bool {
         let name = self.survey.phantom.as_deref().and_then(|path| path.rsplit('/').next());
         name == Some(&*one.node)
-    }
-
-    /// Adds who stands behind the head of the queue. Who came after it was read is left out, as the directory's
-    /// numbers are older, too.
-    fn reads_all(&mut self, all: Vec<Participant>) {
-        let Survey { queue, unread, strangers, .. } = &mut self.survey;
-        let listed: HashSet<_> = queue.iter().map(|one| &one.node).chain(&*unread).collect();
-        let all: Vec<_> = all.into_iter().filter(|one| listed.contains(&one.node)).collect();
-        let found: HashSet<_> = all.iter().map(|one| &one.node).collect();
-        strangers.extend(unread.drain(..).filter(|name| !found.contains(name)));
-        strangers.sort();
-        *queue = all;
     }
 
     /// How many nodes have left the directory, and in which time.

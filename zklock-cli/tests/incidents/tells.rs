@@ -1,10 +1,13 @@
 //! What the servers tell, and how long `why` waits for them.
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::spawn;
+use std::time::Duration;
 
 use serde_json::Value;
 use zklock_test_support::{
-    Action, Control, CreateMode, Matcher, OpCode, Proxy, RawClient, ReservedPort, ZooKeeper,
+    Action, Control, CreateMode, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper,
 };
 
 use crate::doctor::examine;
@@ -163,8 +166,8 @@ fn why_takes_no_longer_than_a_second_whatever_is_not_answered() {
     }
 }
 
-/// A holder and those who wait, all of one session.
-fn queue(scene: &Scene, length: usize) -> RawClient {
+/// A holder and those who wait, all of one session, which ends when this is dropped.
+fn queue(scene: &Scene, length: usize) -> mpsc::Sender<()> {
     let mut raw = scene.raw();
     for path in [scene.root.clone(), scene.path("a")] {
         raw.create(&path, b"", CreateMode::Persistent).unwrap();
@@ -173,19 +176,29 @@ fn queue(scene: &Scene, length: usize) -> RawClient {
     for _ in 0..length {
         raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
     }
-    raw
+    let (alive, ended) = mpsc::channel();
+    spawn(move || {
+        while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+            raw.ping().unwrap();
+        }
+        raw.close().unwrap();
+    });
+    alive
 }
 
-/// Each of those who wait is a node that is read.
+/// Each of those who wait is a node that is read, if the time suffices.
 #[test]
 fn a_long_queue_is_told_within_a_second() {
     let scene = Scene::new("long");
-    let mut raw = queue(&scene, LONG);
+    let _queue = queue(&scene, LONG);
     scene.named_in_a_second("a", "held");
-    raw.ping().unwrap();
-    let output = in_a_second(&scene, "a", &Control::timers());
-    println!("{} bytes", output.stdout.len());
-    raw.close().unwrap();
+    let all = scene.why("a");
+    let is_there = |number: usize| {
+        let node = format!("-lock-{number:010}");
+        all["waiters"][number - 1]["node"].as_str().unwrap().ends_with(&node)
+    };
+    assert!((1..LONG).all(is_there), "{all}");
+    assert_eq!(all["queues"][0]["unread"], 0);
 }
 
 /// A server that does not answer each read.
@@ -194,7 +207,7 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
     const LENGTH: usize = 250;
     let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
     let scene = Scene::at(&proxy.addr(), "head");
-    let raw = queue(&scene, LENGTH);
+    let _queue = queue(&scene, LENGTH);
     // The numbers from 100 to 199.
     let behind = Matcher::request(OpCode::GetData).path("-lock-00000001");
     let silent = proxy.on(behind, Action::Drop);
@@ -205,17 +218,46 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
         let why: Value = serde_json::from_slice(&output.stdout).ok()?;
         (why["holders"][0]["session"]["state"] == "connected").then_some(why)
     });
-    assert_eq!(why["queues"][0]["unread"], LENGTH - 100, "{why}");
-    assert_eq!(why["queues"][0]["left"], 0, "{why}");
-    assert_eq!(why["waiters"].as_array().unwrap().len(), 99, "{why}");
-    assert!(why["problems"][0]["says"].as_str().unwrap().contains("more than 99 others"), "{why}");
-    let text = scene.command("zklock").args(["why", "a"]).output().unwrap().stdout;
-    let text = String::from_utf8(text).unwrap();
-    let more = "150 more in the queue, for which the time was too short: zklock why a --within 20s";
-    assert!(text.contains(more), "{text}");
+    let queue = &why["queues"][0];
+    assert_eq!((&queue["unread"], &queue["left"]), (&(LENGTH - 100).into(), &0.into()), "{why}");
+    assert_eq!(
+        (queue["strangers"].as_array(), why["waiters"].as_array().unwrap().len()),
+        (Some(&vec![]), 99)
+    );
+    let problem = |index: usize| {
+        (&why["problems"][index]["code"], why["problems"][index]["says"].as_str().unwrap())
+    };
+    let [(held, says), (unread, more)] = [problem(0), problem(1)];
+    assert_eq!((held, unread), (&"held".into(), &"unread".into()));
+    assert!(says.contains("as far as it is known: at least 99 others wait"), "{says}");
+    assert!(more.contains("150 more of its nodes were not read"), "{more}");
+    assert_eq!(why["problems"][1]["helps"][0], "zklock why a --within 20s");
     silent.release();
     let all = scene.why("a");
     assert_eq!(all["queues"][0]["unread"], 0, "{all}");
-    assert_eq!(all["waiters"].as_array().unwrap().len(), 249, "{all}");
+    assert_eq!(all["waiters"].as_array().unwrap().len(), LENGTH - 1, "{all}");
+}
+
+/// Of a queue whose head holds, nobody is known to wait.
+#[test]
+fn where_not_all_is_read_nothing_is_said_to_be_right() {
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let scene = Scene::at(&proxy.addr(), "readers");
+    let mut raw = scene.raw();
+    for path in [scene.root.clone(), scene.path("a")] {
+        raw.create(&path, b"", CreateMode::Persistent).unwrap();
+    }
+    for kind in ["READ"; 101].into_iter().chain(["WRIT"]) {
+        let node = scene.path(&format!("a/_c_be2ee212-c507-4b18-a733-81c86278175c-__{kind}__"));
+        raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
+    }
+    let _silent = proxy.on(Matcher::request(OpCode::GetData).path("__00000001"), Action::Drop);
+    until("the head is told", || {
+        let text = scene.command("zklock").args(["why", "a"]).output().unwrap();
+        let text = String::from_utf8(text.stdout).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!words.contains("Nothing is wrong"), "{text}");
+        words.contains("2 more of its nodes were not read").then_some(())
+    });
     raw.close().unwrap();
 }

@@ -89,7 +89,7 @@ impl Site {
     }
 
     /// Returns this queue, of which only the first `most` nodes are read: who holds the lock, and who is next. For
-    /// a look at a long queue that must not take long.
+    /// a look at a long queue that must not take long. The [events](Site::events) are those of these nodes, too.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

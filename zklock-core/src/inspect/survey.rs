@@ -60,7 +60,7 @@ impl Site {
     /// Reads everything that ZooKeeper tells about this lock, from the server to which the session is
     /// connected, and asks the leader whether it knows the nodes, too.
     ///
-    /// Costs three requests, one more for each node, one after the loss of a holder with `lock_delay`, and a
+    /// Costs three requests, one more for each node or for each of the [head](Site::head), one after the loss of a holder with `lock_delay`, and a
     /// commit that changes nothing.
     ///
     /// ```
@@ -103,13 +103,13 @@ impl Site {
                 let queue = self.describe(&**coordinator, &listed, &[]).await?;
                 let behind = self.driver.queue(&listed).into_iter().skip(self.most);
                 let unread: Vec<_> = behind.map(|one| one.name).collect();
-                let names = || queue.iter().map(|one| &one.node).chain(&unread);
-                let in_queue: HashSet<_> = names().collect();
+                let in_queue: HashSet<_> =
+                    queue.iter().map(|one| &one.node).chain(&unread).collect();
                 let mut strangers: Vec<_> =
                     listed.iter().filter(|child| !in_queue.contains(child)).cloned().collect();
                 strangers.sort();
                 let paths: Vec<_> =
-                    names().take(MOST_CHECKED).map(|name| self.path_of(name)).collect();
+                    queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
                 let mark = Mark::read(&data).unwrap_or_default();
                 let is_gone = !queue.iter().any(|one| Ok(one.czxid) == u64::try_from(mark.node));
