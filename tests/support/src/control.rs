@@ -61,8 +61,17 @@ impl Control {
     ///
     /// If the server does not let a client in.
     pub fn of(server: &ZooKeeper) -> Self {
+        Control::at(&server.addr())
+    }
+
+    /// The same where a proxy forwards the answers, late or not.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not let a client in.
+    pub fn at(addr: &str) -> Self {
         let mut control = Control::timers();
-        let raw = RawClient::connect(&server.addr(), Duration::from_secs(60));
+        let raw = RawClient::connect(addr, Duration::from_secs(60));
         let mut raw = raw.unwrap_or_else(|error| panic!("{error:?}"));
         control.measure(1, move || {
             thread::sleep(Duration::from_millis(20));
