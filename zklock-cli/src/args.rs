@@ -60,7 +60,7 @@ pub(crate) enum Command {
     /// Each server is asked when it last heard of a process: by the four-letter word `cons` or, where that
     /// is not allowed, by its AdminServer on port 8080 (or the one in ZKLOCK_ADMIN_PORT).
     ///
-    /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 if
+    /// Exit codes: 0 if nothing is wrong, as far as it is told, 1 if something is, 69 if
     /// ZooKeeper does not answer, 125 for any other failure of zklock.
     Why {
         /// The name of the lock

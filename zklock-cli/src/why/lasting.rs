@@ -94,6 +94,7 @@ mod tests {
     use super::*;
     use crate::args::Server;
     use crate::server::Again;
+    use crate::why::problems::WITHIN;
     use crate::why::view::View;
     use crate::words::Connection;
     use zklock::{Session, Survey};
@@ -132,7 +133,8 @@ mod tests {
         }];
         let again = Again::of(&Server { connect: None, root: None });
         let (queues, server) = (&queues[..], "x:1");
-        let facts = Facts { name: "a", again: &again, views: &views, queues, server };
+        let facts =
+            Facts { name: "a", within: WITHIN, again: &again, views: &views, queues, server };
         facts.problems()
     }
 

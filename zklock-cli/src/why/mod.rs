@@ -68,7 +68,7 @@ pub(crate) async fn known(
     };
     let server = &view.server;
     let queues = &stuck::without_stuck_holders(queues, &views);
-    let facts = Facts { name, again, views: &views, queues, server };
+    let facts = Facts { name, within, again, views: &views, queues, server };
     let problems = facts.problems();
     let says = match as_json {
         true => show::json(&facts, &problems).to_string(),

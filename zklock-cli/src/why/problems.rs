@@ -30,9 +30,16 @@ pub(crate) struct Problem {
     pub(crate) is_normal: bool,
 }
 
+/// So many times as long is advised where the time was too short.
+const LONGER: u32 = 10;
+#[cfg(test)]
+pub(crate) const WITHIN: Duration = Duration::from_secs(1);
+
 /// What is known about a lock.
 pub(crate) struct Facts<'a> {
     pub(crate) name: &'a str,
+    /// How long the servers could take.
+    pub(crate) within: Duration,
     /// How `zklock` is called again.
     pub(crate) again: &'a Again,
     pub(crate) views: &'a [View],
@@ -122,6 +129,9 @@ impl Facts<'_> {
                          servers leave that one by themselves.",
                         named(&waiting)
                     );
+                    if queues.iter().any(|queue| !queue.survey.unread.is_empty()) {
+                        says += " Not all who wait there are known: the time was too short for the queue.";
+                    }
                     helps.extend(ends(&waiting));
                     helps.push(format!("export ZKLOCK_CONNECT={}", others.join(",")));
                 }
@@ -212,6 +222,7 @@ impl Facts<'_> {
             _ => "It is at work, or hangs for another reason",
         };
         let others = match self.waiters() {
+            1 if self.unread() > 0 => "at least one other waits".to_owned(),
             several if self.unread() > 0 => format!("at least {several} others wait"),
             1 => "another one waits".to_owned(),
             several => format!("{several} others wait"),
@@ -242,10 +253,11 @@ impl Facts<'_> {
     fn of_unread(&self) -> Option<Problem> {
         let unread = self.unread();
         let says = format!(
-            "The time was too short for the whole queue: {unread} more of its nodes were not read, and what is \
-             told here, holders and numbers too, is of those before them."
+            "The time was too short for the whole queue: {unread} more of its nodes were not read. What \
+             `zklock why` says of holders, of who waits and of their number is said of those before them."
         );
-        let longer = self.again.command(&["why", self.name, "--within", "20s"]);
+        let longer = humantime::format_duration(self.within * LONGER).to_string();
+        let longer = self.again.command(&["why", self.name, "--within", &longer]);
         let problem = Problem { is_normal: true, ..Problem::new("unread", says, vec![longer]) };
         (unread > 0).then_some(problem)
     }
@@ -338,7 +350,14 @@ mod tests {
         };
         let views = [view("x:1", Some("/a/n")), view("y:2", None)];
         let again = Again::of(&Server { connect: None, root: None });
-        let facts = Facts { name: "a", again: &again, views: &views, queues: &[], server: "y:2" };
+        let facts = Facts {
+            name: "a",
+            within: WITHIN,
+            again: &again,
+            views: &views,
+            queues: &[],
+            server: "y:2",
+        };
         let problems = facts.problems();
         let [one] = &problems[..] else { panic!("{problems:?}") };
         assert!(one.says.starts_with("The server x:1 shows /a/n, "), "{}", one.says);
@@ -359,7 +378,14 @@ mod tests {
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
         let again = Again::of(&Server { connect: None, root: None });
-        let facts = Facts { name: "a", again: &again, views: &[], queues: &[], server: "y:2" };
+        let facts = Facts {
+            name: "a",
+            within: WITHIN,
+            again: &again,
+            views: &[],
+            queues: &[],
+            server: "y:2",
+        };
         for (node, printed) in
             [("-W-0000000003", "--node=-W-0000000003"), ("x-W-0000000003", "--node x-W-0000000003")]
         {

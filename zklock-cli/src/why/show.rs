@@ -215,6 +215,7 @@ mod tests {
     use super::*;
     use crate::args::Server;
     use crate::server::Again;
+    use crate::why::problems::WITHIN;
     use crate::why::view::View;
     use zklock::Session;
 
@@ -245,7 +246,14 @@ mod tests {
                 unsure: std::collections::BTreeSet::new(),
             };
             let views = [view];
-            let facts = Facts { name: "a", again: &again, views: &views, queues: &queues, server };
+            let facts = Facts {
+                name: "a",
+                within: WITHIN,
+                again: &again,
+                views: &views,
+                queues: &queues,
+                server,
+            };
             let problems = facts.problems();
             let text = text(&facts, &problems).split_whitespace().collect::<Vec<_>>().join(" ");
             let unknown =
@@ -273,7 +281,14 @@ mod tests {
             let (path, layout) = (site.path().to_owned(), site.layout());
             let queues = [Queue { path, layout, inner, survey }];
             let server = "zk1:2181";
-            let facts = Facts { name: "a", again: &again, views: &[], queues: &queues, server };
+            let facts = Facts {
+                name: "a",
+                within: WITHIN,
+                again: &again,
+                views: &[],
+                queues: &queues,
+                server,
+            };
             let problems = facts.problems();
             let codes: Vec<_> = problems.iter().map(|one| (one.code, one.is_normal)).collect();
             let text = text(&facts, &problems);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::args::Server;
     use crate::server::Again;
-    use crate::why::problems::Facts;
+    use crate::why::problems::{Facts, WITHIN};
     use crate::why::show::text;
     use crate::words::Connection;
     use zklock::{Session, Survey};
@@ -87,7 +87,8 @@ mod tests {
             Again::of(&Server { connect: None, root: None }),
         );
         let server = "y:2";
-        let facts = Facts { name: "a", again: &again, views, queues: &queues, server };
+        let facts =
+            Facts { name: "a", within: WITHIN, again: &again, views, queues: &queues, server };
         let text = text(&facts, &facts.problems());
         (text, queues.iter().flat_map(Queue::holders).count())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use zklock::{ErrorKind, Participant, Session, Site, Survey};
+use zklock::{ErrorKind, LockOptions, Participant, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::{is_first_of_its_permits, twins};
@@ -170,7 +170,10 @@ async fn ask_one(
     // A little less, so that it is told in time why there is no session.
     let connecting = within.saturating_sub(2 * REST).max(REST);
     let reading = async {
-        let builder = Session::builder_from_env(&server)?.connect_timeout(connecting);
+        // The time that is given is the limit, not that of an acquire.
+        let defaults = LockOptions::new().timeout(within).retries(1);
+        let builder = Session::builder_from_env(&server)?.defaults(defaults);
+        let builder = builder.connect_timeout(connecting);
         let session = builder.connect().await?;
         let own = session.zookeeper_session().map(|(id, _)| id);
         let queues = read(&session, name, end - within / FOR_CONNECTIONS).await;

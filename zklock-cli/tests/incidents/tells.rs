@@ -166,14 +166,19 @@ fn why_takes_no_longer_than_a_second_whatever_is_not_answered() {
     }
 }
 
-/// A holder and those who wait, all of one session, which ends when this is dropped.
-fn queue(scene: &Scene, length: usize) -> mpsc::Sender<()> {
+/// What the nodes of a mutex, of readers and of writers are called.
+const MUTEX: &str = "lock-";
+const READER: &str = "__READ__";
+const WRITER: &str = "__WRIT__";
+
+/// A queue of these, all of one session, which ends when this is dropped.
+fn queue(scene: &Scene, kinds: impl IntoIterator<Item = &'static str>) -> mpsc::Sender<()> {
     let mut raw = scene.raw();
     for path in [scene.root.clone(), scene.path("a")] {
         raw.create(&path, b"", CreateMode::Persistent).unwrap();
     }
-    let node = scene.path("a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
-    for _ in 0..length {
+    for kind in kinds {
+        let node = scene.path(&format!("a/_c_be2ee212-c507-4b18-a733-81c86278175c-{kind}"));
         raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
     }
     let (alive, ended) = mpsc::channel();
@@ -188,9 +193,9 @@ fn queue(scene: &Scene, length: usize) -> mpsc::Sender<()> {
 
 /// Each of those who wait is a node that is read, if the time suffices.
 #[test]
-fn a_long_queue_is_told_within_a_second() {
+fn of_a_queue_that_is_long_its_head_is_told_within_a_second() {
     let scene = Scene::new("long");
-    let _queue = queue(&scene, LONG);
+    let _queue = queue(&scene, [MUTEX; LONG]);
     scene.named_in_a_second("a", "held");
     let all = scene.why("a");
     let is_there = |number: usize| {
@@ -207,7 +212,7 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
     const LENGTH: usize = 250;
     let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
     let scene = Scene::at(&proxy.addr(), "head");
-    let _queue = queue(&scene, LENGTH);
+    let _queue = queue(&scene, [MUTEX; LENGTH]);
     // The numbers from 100 to 199.
     let behind = Matcher::request(OpCode::GetData).path("-lock-00000001");
     let silent = proxy.on(behind, Action::Drop);
@@ -231,7 +236,7 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
     assert_eq!((held, unread), (&"held".into(), &"unread".into()));
     assert!(says.contains("as far as it is known: at least 99 others wait"), "{says}");
     assert!(more.contains("150 more of its nodes were not read"), "{more}");
-    assert_eq!(why["problems"][1]["helps"][0], "zklock why a --within 20s");
+    assert_eq!(why["problems"][1]["helps"][0], "zklock why a --within 10s");
     silent.release();
     let all = scene.why("a");
     assert_eq!(all["queues"][0]["unread"], 0, "{all}");
@@ -240,17 +245,10 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
 
 /// Of a queue whose head holds, nobody is known to wait.
 #[test]
-fn where_not_all_is_read_nothing_is_said_to_be_right() {
+fn of_a_queue_that_is_not_read_whole_it_is_not_said_that_nothing_is_wrong() {
     let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
     let scene = Scene::at(&proxy.addr(), "readers");
-    let mut raw = scene.raw();
-    for path in [scene.root.clone(), scene.path("a")] {
-        raw.create(&path, b"", CreateMode::Persistent).unwrap();
-    }
-    for kind in ["READ"; 101].into_iter().chain(["WRIT"]) {
-        let node = scene.path(&format!("a/_c_be2ee212-c507-4b18-a733-81c86278175c-__{kind}__"));
-        raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
-    }
+    let _queue = queue(&scene, [READER; 101].into_iter().chain([WRITER]));
     let _silent = proxy.on(Matcher::request(OpCode::GetData).path("__00000001"), Action::Drop);
     until("the head is told", || {
         let text = scene.command("zklock").args(["why", "a"]).output().unwrap();
@@ -259,5 +257,4 @@ fn where_not_all_is_read_nothing_is_said_to_be_right() {
         assert!(!words.contains("Nothing is wrong"), "{text}");
         words.contains("2 more of its nodes were not read").then_some(())
     });
-    raw.close().unwrap();
 }

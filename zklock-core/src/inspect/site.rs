@@ -88,7 +88,7 @@ impl Site {
         self.inner
     }
 
-    /// Returns this queue, of which only the first `most` nodes are read: who holds the lock, and who is next. For
+    /// Returns this queue, of which only the first `most` nodes are read, at least one: who holds the lock, and who is next. For
     /// a look at a long queue that must not take long. The [events](Site::events) are those of these nodes, too.
     ///
     /// ```
@@ -100,7 +100,7 @@ impl Site {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn head(self, most: usize) -> Self {
-        Site { most, ..self }
+        Site { most: most.max(1), ..self }
     }
 
     pub(crate) fn path_of(&self, node: &str) -> String {

@@ -90,10 +90,10 @@ async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
     let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy_while_broken(&[&session]).await;
     proxy.delay(LATE / 2);
-    let control = Control::at(&proxy.addr());
     for kind in KINDS {
         let (semaphore, permits) = (semaphore(&session, kind, 3), permits(kind));
         for deleted in [&[0][..], &[1], &[0, 1]] {
+            let control = Control::at(&proxy.addr());
             let what = format!("{deleted:?} of {}", name(kind));
             let other = soon("a permit", semaphore.acquire()).await.unwrap();
             let lost = soon("two permits", semaphore.acquire_many(2)).await.unwrap();

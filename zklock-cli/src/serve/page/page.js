@@ -173,9 +173,12 @@ const knownOf = (one) => {
   return all.find((other) => other.node === one.node && other.czxid === one.czxid);
 };
 
+// Of a queue that is too long for it, it knows the head.
+const unknown = () => known.why?.queues.some((queue) => queue.unread) ? 'not read in time' : '…';
+
 const sessionOf = (one) => {
   const session = knownOf(one)?.session;
-  if (!session) return '…';
+  if (!session) return unknown();
   if (session.state === 'none') return 'none: no session removes its node';
   if (session.state === 'alone') return `${session.id}, without a connection to any server`;
   if (session.state === 'unknown') return session.id;
@@ -185,7 +188,7 @@ const sessionOf = (one) => {
 // What is usual for a hold. One that `zklock why` does not count as a hold has nothing to compare.
 const usualOf = (one) => {
   const it = knownOf(one);
-  return it ? it.usual?.says.join('\n') ?? '–' : '…';
+  return it ? it.usual?.says.join('\n') ?? '–' : unknown();
 };
 
 function facts(pairs) {
