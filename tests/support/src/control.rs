@@ -102,6 +102,11 @@ impl Control {
         [0, 1].map(|what| Duration::from_nanos(self.worst[what].load(Ordering::Relaxed)))
     }
 
+    /// By how much the latest timer was late, so far.
+    pub(crate) fn latest_timer(&self) -> Duration {
+        self.worst()[0]
+    }
+
     /// Asserts that something took no longer than promised, [`BOUND`] included.
     ///
     /// # Panics

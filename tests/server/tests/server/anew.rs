@@ -83,43 +83,44 @@ async fn who_lost_all_permits_in_silence_gets_others_at_once() {
 
 /// Of a semaphore with three permits two are lost, because the node of one or of both is deleted. What is left
 /// of them is in nobody's way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
-    let bed = Bed::shared("anew-deleted");
-    let proxy = bed.proxy();
-    let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy_while_broken(&[&session]).await;
-    proxy.delay(LATE / 2);
-    for kind in KINDS {
-        let (semaphore, permits) = (semaphore(&session, kind, 3), permits(kind));
-        for deleted in [&[0][..], &[1], &[0, 1]] {
-            let control = Control::at(&proxy.addr());
-            let what = format!("{deleted:?} of {}", name(kind));
-            let other = soon("a permit", semaphore.acquire()).await.unwrap();
-            let lost = soon("two permits", semaphore.acquire_many(2)).await.unwrap();
-            let mut nodes = bed.until_permits(&permits, 3).await;
-            nodes.retain(|node| !other.path().ends_with(node));
-            for one in deleted {
-                bed.delete(&format!("{}/{}", bed.path(&permits), nodes[*one]));
+#[test]
+fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
+    Bed::measured("anew-deleted", async |bed| {
+        let proxy = bed.proxy();
+        let session = bed.session_of_through(T, &proxy).await;
+        let busy = bed.busy_while_broken(&[&session]).await;
+        proxy.delay(LATE / 2);
+        for kind in KINDS {
+            let (semaphore, permits) = (semaphore(&session, kind, 3), permits(kind));
+            for deleted in [&[0][..], &[1], &[0, 1]] {
+                let control = Control::at(&proxy.addr());
+                let what = format!("{deleted:?} of {}", name(kind));
+                let other = soon("a permit", semaphore.acquire()).await.unwrap();
+                let lost = soon("two permits", semaphore.acquire_many(2)).await.unwrap();
+                let mut nodes = bed.until_permits(&permits, 3).await;
+                nodes.retain(|node| !other.path().ends_with(node));
+                for one in deleted {
+                    bed.delete(&format!("{}/{}", bed.path(&permits), nodes[*one]));
+                }
+                let start = Instant::now();
+                soon("the loss", lost.lost()).await;
+                control.within_answers(&what, start.elapsed(), HEARTBEAT, TOLD);
+                let start = Instant::now();
+                let anew = soon("as many", semaphore.acquire_many(2)).await.unwrap();
+                let answers = answers(kind);
+                control.within_answers(&what, start.elapsed(), Duration::ZERO, answers);
+                assert!(!lost.is_valid() && anew.is_valid() && other.is_valid(), "{what}");
+                drop(lost);
+                bed.until_permits(&permits, 3).await;
+                assert!(anew.is_valid(), "{what}");
+                anew.release().await.unwrap();
+                other.release().await.unwrap();
             }
-            let start = Instant::now();
-            soon("the loss", lost.lost()).await;
-            control.within_answers(&what, start.elapsed(), HEARTBEAT, TOLD);
-            let start = Instant::now();
-            let anew = soon("as many", semaphore.acquire_many(2)).await.unwrap();
-            let answers = answers(kind);
-            control.within_answers(&what, start.elapsed(), Duration::ZERO, answers);
-            assert!(!lost.is_valid() && anew.is_valid() && other.is_valid(), "{what}");
-            drop(lost);
-            bed.until_permits(&permits, 3).await;
-            assert!(anew.is_valid(), "{what}");
-            anew.release().await.unwrap();
-            other.release().await.unwrap();
         }
-    }
-    proxy.heal();
-    drop(busy);
-    bed.end().await;
+        proxy.heal();
+        drop(busy);
+        bed.end().await;
+    });
 }
 
 impl Bed {

@@ -6,8 +6,11 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Builder as Runtime;
 use zklock::{MutexGuard, Session, SessionBuilder};
-use zklock_test_support::{Builder, CreateMode, Ensemble, Proxy, RawClient, RawError, ZooKeeper};
+use zklock_test_support::{
+    Builder, CreateMode, Ensemble, Proxy, RawClient, RawError, ZooKeeper, measured,
+};
 
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,6 +52,14 @@ impl Bed {
     /// On the server that all tests share.
     pub(crate) fn shared(root: &str) -> Self {
         Self::on(Server::Shared(ZooKeeper::shared()), root)
+    }
+
+    /// On the same server, once more with another root if the machine is too busy to measure ([`measured`]).
+    pub(crate) fn measured(root: &str, measure: impl AsyncFn(Bed)) {
+        measured(|time| {
+            let runtime = Runtime::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.unwrap().block_on(measure(Bed::shared(&format!("{root}-{time}"))));
+        });
     }
 
     /// On a server that the test may break.

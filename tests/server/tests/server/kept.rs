@@ -12,54 +12,55 @@ use crate::kinds::{Held, KINDS, Kind, Wait};
 const T: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-#[tokio::test]
-async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
-    // Two hundred go into one request.
-    const COUNT: usize = 850;
-    let bed = Bed::shared("batches");
-    let proxy = bed.proxy();
-    // Each connection has heartbeats of its own.
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
-    let session = bed.adopt(builder.connect().await.unwrap());
-    // Only the heartbeats tell what becomes of a node.
-    let deaf = proxy.on(Matcher::notification(), Action::Drop);
-    let names: Vec<_> = (0..COUNT).map(|number| format!("l{number}")).collect();
-    let mut guards = Vec::new();
-    for chunk in names.chunks(50) {
-        let chunk: Vec<_> = chunk.iter().map(|name| acquiring(&session, name)).collect();
-        for guard in chunk {
-            guards.push(guard.await.unwrap());
+#[test]
+fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
+    Bed::measured("batches", async |bed| {
+        // Two hundred go into one request.
+        const COUNT: usize = 850;
+        let proxy = bed.proxy();
+        // Each connection has heartbeats of its own.
+        let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
+        let session = bed.adopt(builder.connect().await.unwrap());
+        // Only the heartbeats tell what becomes of a node.
+        let deaf = proxy.on(Matcher::notification(), Action::Drop);
+        let names: Vec<_> = (0..COUNT).map(|number| format!("l{number}")).collect();
+        let mut guards = Vec::new();
+        for chunk in names.chunks(50) {
+            let chunk: Vec<_> = chunk.iter().map(|name| acquiring(&session, name)).collect();
+            for guard in chunk {
+                guards.push(guard.await.unwrap());
+            }
         }
-    }
-    let (own, _) = session.zookeeper_session().unwrap();
-    let sessions = bed.server().sessions();
-    let own = sessions.iter().find(|session| session.id == own).unwrap();
-    assert_eq!(own.ephemerals.len(), COUNT);
-    let control = Control::of(bed.server());
-    let mut raw = bed.raw();
-    // By then each is watched for which there is room: none is read any more, and no event arrives.
-    tokio::time::sleep(3 * HEARTBEAT).await;
-    for number in (0..COUNT).step_by(COUNT / 10).rev() {
-        // At different times between two heartbeats.
-        tokio::time::sleep(2 * HEARTBEAT / 5).await;
-        let guard = guards.remove(number);
-        raw.delete(guard.path()).unwrap();
+        let (own, _) = session.zookeeper_session().unwrap();
+        let sessions = bed.server().sessions();
+        let own = sessions.iter().find(|session| session.id == own).unwrap();
+        assert_eq!(own.ephemerals.len(), COUNT);
+        let control = Control::of(bed.server());
+        let mut raw = bed.raw();
+        // By then each is watched for which there is room: none is read any more, and no event arrives.
+        tokio::time::sleep(3 * HEARTBEAT).await;
+        for number in (0..COUNT).step_by(COUNT / 10).rev() {
+            // At different times between two heartbeats.
+            tokio::time::sleep(2 * HEARTBEAT / 5).await;
+            let guard = guards.remove(number);
+            raw.delete(guard.path()).unwrap();
+            let start = Instant::now();
+            soon("the loss", guard.lost()).await;
+            // One request after the other.
+            let requests = u32::try_from(COUNT.div_ceil(200)).unwrap();
+            control.within_answers("deleted among many", start.elapsed(), HEARTBEAT, requests);
+        }
+        // The others go on for longer than a session lives without heartbeats.
         let start = Instant::now();
-        soon("the loss", guard.lost()).await;
-        // One request after the other.
-        let requests = u32::try_from(COUNT.div_ceil(200)).unwrap();
-        control.within_answers("deleted among many", start.elapsed(), HEARTBEAT, requests);
-    }
-    // The others go on for longer than a session lives without heartbeats.
-    let start = Instant::now();
-    while start.elapsed() < 2 * T {
-        assert!(guards.iter().all(|guard| guard.is_valid()));
-        tokio::time::sleep(HEARTBEAT / 4).await;
-    }
-    raw.close().unwrap();
-    drop(guards);
-    deaf.release();
-    bed.end().await;
+        while start.elapsed() < 2 * T {
+            assert!(guards.iter().all(|guard| guard.is_valid()));
+            tokio::time::sleep(HEARTBEAT / 4).await;
+        }
+        raw.close().unwrap();
+        drop(guards);
+        deaf.release();
+        bed.end().await;
+    });
 }
 
 /// The guards of which it consists.
@@ -116,49 +117,50 @@ async fn a_fenced_write_succeeds_only_while_the_lock_is_held() {
     bed.end().await;
 }
 
-#[tokio::test]
-async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
-    const LINGER: Duration = Duration::from_secs(3);
-    let bed = Bed::shared("lingers");
-    let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(60));
-    let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
-    let options = LockOptions::default().linger(LINGER);
-    let control = Control::of(bed.server());
-    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
-        let take = || async { kind.take(&session, options, Wait::Forever).await.unwrap() };
-        let first = take().await;
-        let (path, mut token) = (first.path().to_owned(), first.token());
-        first.release().await.unwrap();
-        // One watch tells of somebody behind; after that nothing is asked.
-        let mut asked = 0;
-        while asked != proxy.requests_total() {
-            asked = proxy.requests_total();
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        let before = proxy.requests_total();
-        for _ in 0..20 {
-            let held = take().await;
-            assert!(held.path() == path && held.token() > token, "{kind:?}");
-            token = held.token();
-            held.release().await.unwrap();
-        }
-        assert_eq!(proxy.requests_total(), before, "{kind:?}");
-        // Who queues up behind gets it at once, and so does who only tries.
-        for wait in [Wait::Forever, Wait::Once] {
+#[test]
+fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
+    Bed::measured("lingers", async |bed| {
+        const LINGER: Duration = Duration::from_secs(3);
+        let proxy = bed.proxy();
+        let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(60));
+        let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+        let options = LockOptions::default().linger(LINGER);
+        let control = Control::of(bed.server());
+        for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+            let take = || async { kind.take(&session, options, Wait::Forever).await.unwrap() };
+            let first = take().await;
+            let (path, mut token) = (first.path().to_owned(), first.token());
+            first.release().await.unwrap();
+            // One watch tells of somebody behind; after that nothing is asked.
+            let mut asked = 0;
+            while asked != proxy.requests_total() {
+                asked = proxy.requests_total();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            let before = proxy.requests_total();
+            for _ in 0..20 {
+                let held = take().await;
+                assert!(held.path() == path && held.token() > token, "{kind:?}");
+                token = held.token();
+                held.release().await.unwrap();
+            }
+            assert_eq!(proxy.requests_total(), before, "{kind:?}");
+            // Who queues up behind gets it at once, and so does who only tries.
+            for wait in [Wait::Forever, Wait::Once] {
+                let start = Instant::now();
+                let taken = kind.rival().take(&other, LockOptions::default(), wait).await.unwrap();
+                control.within(&format!("{kind:?} gives way"), start.elapsed(), Duration::ZERO);
+                taken.release().await.unwrap();
+                take().await.release().await.unwrap();
+            }
+            // And with nobody there it ends in time.
             let start = Instant::now();
-            let taken = kind.rival().take(&other, LockOptions::default(), wait).await.unwrap();
-            control.within(&format!("{kind:?} gives way"), start.elapsed(), Duration::ZERO);
-            taken.release().await.unwrap();
-            take().await.release().await.unwrap();
+            bed.until_nodes(kind.name(), 0).await;
+            // One answer to the deletion, one to the list that shows it.
+            control.within_answers(&format!("{kind:?} lingers"), start.elapsed(), LINGER, 2);
         }
-        // And with nobody there it ends in time.
-        let start = Instant::now();
-        bed.until_nodes(kind.name(), 0).await;
-        // One answer to the deletion, one to the list that shows it.
-        control.within_answers(&format!("{kind:?} lingers"), start.elapsed(), LINGER, 2);
-    }
-    bed.end().await;
+        bed.end().await;
+    });
 }
 
 #[tokio::test]

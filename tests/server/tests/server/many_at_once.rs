@@ -51,8 +51,7 @@ enum Done {
 }
 
 /// Does it to each of many held nodes, and measures how long after that each holder is told.
-async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
-    let bed = Bed::shared(root);
+async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>) {
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(LANES);
     let session = bed.adopt(builder.connect().await.unwrap());
@@ -104,26 +103,30 @@ async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
     deaf.release();
     proxy.heal();
     drop(busy);
-    (bed, proxy, held.into_iter().filter_map(Arc::into_inner).collect())
+    (proxy, held.into_iter().filter_map(Arc::into_inner).collect())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_deletions_each_is_told_within_a_heartbeat() {
-    let (bed, _proxy, held) = told("many-deleted", Done::Deleted).await;
-    assert_eq!(held.len(), MANY);
-    for guard in held {
-        assert!(guard.release().await.unwrap_err().is_lost());
-    }
-    bed.end().await;
+#[test]
+fn of_many_deletions_each_is_told_within_a_heartbeat() {
+    Bed::measured("many-deleted", async |bed| {
+        let (_proxy, held) = told(&bed, Done::Deleted).await;
+        assert_eq!(held.len(), MANY);
+        for guard in held {
+            assert!(guard.release().await.unwrap_err().is_lost());
+        }
+        bed.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_requests_for_release_each_is_told_within_a_heartbeat() {
-    let (bed, _proxy, held) = told("many-asked", Done::Asked).await;
-    assert_eq!(held.len(), MANY);
-    for guard in held {
-        assert!(guard.is_valid());
-        guard.release().await.unwrap();
-    }
-    bed.end().await;
+#[test]
+fn of_many_requests_for_release_each_is_told_within_a_heartbeat() {
+    Bed::measured("many-asked", async |bed| {
+        let (_proxy, held) = told(&bed, Done::Asked).await;
+        assert_eq!(held.len(), MANY);
+        for guard in held {
+            assert!(guard.is_valid());
+            guard.release().await.unwrap();
+        }
+        bed.end().await;
+    });
 }

@@ -197,19 +197,20 @@ async fn locks_of_all_kinds_outlive_each_answer_that_is_swallowed_alone_on_a_bus
     bed.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
-    let bed = Bed::shared("swallowed-default");
-    let proxy = Arc::new(bed.proxy());
-    let session = bed.session_of_through(DEFAULT_T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
-    let before = session.zookeeper_session();
-    let control = Arc::new(Control::of(bed.server()));
-    let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
-    all(KINDS.map(|kind| client(kind).goes_on())).await;
-    assert_eq!(before, session.zookeeper_session());
-    drop(busy);
-    bed.end().await;
+#[test]
+fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
+    Bed::measured("swallowed-default", async |bed| {
+        let proxy = Arc::new(bed.proxy());
+        let session = bed.session_of_through(DEFAULT_T, &proxy).await;
+        let busy = bed.busy(&[&session]).await;
+        let before = session.zookeeper_session();
+        let control = Arc::new(Control::of(bed.server()));
+        let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
+        all(KINDS.map(|kind| client(kind).goes_on())).await;
+        assert_eq!(before, session.zookeeper_session());
+        drop(busy);
+        bed.end().await;
+    });
 }
 
 /// The traffic is in a session of its own behind the same proxy: all of one name have one layout.
@@ -244,18 +245,19 @@ async fn whoever_waits_outlives_each_answer_that_is_swallowed_alone_on_a_busy_da
     bed.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alone() {
-    let bed = Bed::shared("swallowed-waits-default");
-    let proxy = Arc::new(bed.proxy());
-    let session = bed.session_of_through(DEFAULT_T, &proxy).await;
-    let other = bed.session().await;
-    let busy = bed.busy(&[&session, &other]).await;
-    let before = session.zookeeper_session();
-    let control = Arc::new(Control::of(bed.server()));
-    let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
-    all(KINDS.map(|kind| client(kind).waits(other.clone()))).await;
-    assert_eq!(before, session.zookeeper_session());
-    drop(busy);
-    bed.end().await;
+#[test]
+fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alone() {
+    Bed::measured("swallowed-waits-default", async |bed| {
+        let proxy = Arc::new(bed.proxy());
+        let session = bed.session_of_through(DEFAULT_T, &proxy).await;
+        let other = bed.session().await;
+        let busy = bed.busy(&[&session, &other]).await;
+        let before = session.zookeeper_session();
+        let control = Arc::new(Control::of(bed.server()));
+        let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
+        all(KINDS.map(|kind| client(kind).waits(other.clone()))).await;
+        assert_eq!(before, session.zookeeper_session());
+        drop(busy);
+        bed.end().await;
+    });
 }
