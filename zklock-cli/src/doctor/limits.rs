@@ -1,5 +1,6 @@
 //! Limits of the servers.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -61,6 +62,14 @@ pub(super) async fn connections(servers: &[String]) -> Check {
     Check::well("connections", says)
 }
 
+/// Whether a server has ended this connection, on which it is asked nothing.
+fn has_ended(stream: &TcpStream) -> bool {
+    match stream.try_read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
 /// Whether a server accepts so many connections more, as far as it can be reached.
 async fn accepts(server: &str) -> bool {
     let mut held = Vec::new();
@@ -69,16 +78,20 @@ async fn accepts(server: &str) -> bool {
     }
     // A server counts a connection some time after it accepted it, and before it answers. So the
     // first ones may be too many without being noticed.
+    let mut accepts = true;
     for _ in 0..PROBES {
         let Ok(mut probe) = TcpStream::connect(host(server)).await else { continue };
-        if !is_answered(&mut probe, b"srvr").await {
-            drop(held);
-            // When it answers again, the time in which it did not is over.
-            _ = word(host(server), "srvr").await;
-            return false;
-        }
+        accepts = accepts && is_answered(&mut probe, b"srvr").await;
     }
-    true
+    // It counts a connection for some time after it has ended, too: those of another client may be in the way
+    // of these, and gone before the probes.
+    accepts = accepts && !held.iter().any(has_ended);
+    drop(held);
+    if !accepts {
+        // When it answers again, the time in which it did not is over.
+        _ = word(host(server), "srvr").await;
+    }
+    accepts
 }
 
 /// The setting of a server's limit, of what it tells of its configuration.
@@ -172,9 +185,17 @@ mod tests {
 
     /// A server that ends the first connections on which it is asked something else than its limit.
     async fn server(limit: &'static str, ends: usize) -> String {
+        server_that_refuses(0, limit, ends).await
+    }
+
+    /// The same; it ends the very first connections before it is asked anything.
+    async fn server_that_refuses(refused: usize, limit: &'static str, ends: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         tokio::spawn(async move {
+            for _ in 0..refused {
+                _ = listener.accept().await;
+            }
             while let Ok((mut client, _)) = listener.accept().await {
                 let asked = asked.clone();
                 tokio::spawn(async move {
@@ -197,6 +218,14 @@ mod tests {
         for (ends, state) in [(0, State::Well), (1, State::Well), (usize::MAX, State::Wrong)] {
             let checked = connections(&[server("maxClientCnxns=60\n", ends).await]).await;
             assert_eq!(checked.state, state, "{ends}: {}", checked.says);
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_that_are_ended_at_once_are_not_accepted() {
+        for (refused, accepted) in [(0, true), (1, false), (CONNECTIONS, false)] {
+            let server = server_that_refuses(refused, "", 0).await;
+            assert_eq!(accepts(&server).await, accepted, "{refused}");
         }
     }
 
