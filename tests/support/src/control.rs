@@ -13,6 +13,9 @@ use crate::{RawClient, ZooKeeper};
 /// How much later than promised a call may come back, and the meaning of "at once".
 pub const BOUND: Duration = Duration::from_millis(100);
 
+/// What the message of a failure contains if the only fault is the time that something took.
+pub const LATE: &str = "later than promised";
+
 /// A call that is late has waited for a processor twice at least: the thread whose timer fires, and then the one
 /// that sends or is woken.
 const THREADS: u32 = 2;
@@ -135,7 +138,7 @@ impl Control {
         println!("{what}: {took:?}, promised {promised:?}; beside it {timer:?} and {answer:?}");
         assert!(
             !is_late([timer, answer]),
-            "{what}: {took:?}, promised {promised:?}; beside it timers were {timer:?} late, and \
+            "{what}: {took:?}, {LATE} ({promised:?}); beside it timers were {timer:?} late, and \
              an answer took {answer:?}"
         );
     }

@@ -54,7 +54,7 @@ impl Bed {
         Self::on(Server::Shared(ZooKeeper::shared()), root)
     }
 
-    /// On the same server, once more with another root if the machine is too busy to measure ([`measured`]).
+    /// On the same server, again with another root if the machine is too busy to measure ([`measured`]).
     pub(crate) fn measured(root: &str, measure: impl AsyncFn(Bed)) {
         measured(|time| {
             let runtime = Runtime::new_multi_thread().worker_threads(2).enable_all().build();

@@ -103,14 +103,15 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>) {
     deaf.release();
     proxy.heal();
     drop(busy);
-    (proxy, held.into_iter().filter_map(Arc::into_inner).collect())
+    let held: Vec<_> = held.into_iter().filter_map(Arc::into_inner).collect();
+    assert_eq!(held.len(), MANY);
+    (proxy, held)
 }
 
 #[test]
 fn of_many_deletions_each_is_told_within_a_heartbeat() {
     Bed::measured("many-deleted", async |bed| {
         let (_proxy, held) = told(&bed, Done::Deleted).await;
-        assert_eq!(held.len(), MANY);
         for guard in held {
             assert!(guard.release().await.unwrap_err().is_lost());
         }
@@ -122,7 +123,6 @@ fn of_many_deletions_each_is_told_within_a_heartbeat() {
 fn of_many_requests_for_release_each_is_told_within_a_heartbeat() {
     Bed::measured("many-asked", async |bed| {
         let (_proxy, held) = told(&bed, Done::Asked).await;
-        assert_eq!(held.len(), MANY);
         for guard in held {
             assert!(guard.is_valid());
             guard.release().await.unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::layout::Kazoo;
 use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, Control, Matcher, OpCode, Proxy, Rule};
+use zklock_test_support::{Action, Control, LATE, Matcher, OpCode, Proxy, Rule};
 
 use crate::bed::{Bed, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait};
@@ -76,7 +76,11 @@ impl Client {
         } else {
             kind.take(&session, options, wait).await
         };
-        taken.unwrap_or_else(|error| panic!("{kind:?}, {wait:?}: {error:#}"))
+        taken.unwrap_or_else(|error| {
+            // Without options, its deadline is what is promised.
+            let late = if error.is_unavailable() { LATE } else { "refused" };
+            panic!("{kind:?}, {wait:?}, {late}: {error:#}")
+        })
     }
 
     /// Does something while the next answer to an operation is swallowed.
