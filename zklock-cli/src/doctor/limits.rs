@@ -53,9 +53,13 @@ pub(super) async fn connections(servers: &[String]) -> Check {
         if limit(&told) == Some(NO_LIMIT) {
             continue;
         }
-        // A server that begins to look for a leader ends all connections, however few they are: it is asked again.
-        if !accepts(server).await && !accepts(server).await {
-            return few(server, &told);
+        if !accepts(server).await {
+            // A server that begins to look for a leader ends all connections, however few they are. When it answers
+            // again, that time is over.
+            _ = word(host(server), "srvr").await;
+            if !accepts(server).await {
+                return few(server, &told);
+            }
         }
         says = format!("{CONNECTIONS} more from this machine are accepted");
     }
@@ -78,20 +82,15 @@ async fn accepts(server: &str) -> bool {
     }
     // A server counts a connection some time after it accepted it, and before it answers. So the
     // first ones may be too many without being noticed.
-    let mut accepts = true;
     for _ in 0..PROBES {
         let Ok(mut probe) = TcpStream::connect(host(server)).await else { continue };
-        accepts = accepts && is_answered(&mut probe, b"srvr").await;
+        if !is_answered(&mut probe, b"srvr").await {
+            return false;
+        }
     }
     // It counts a connection for some time after it has ended, too: those of another client may be in the way
     // of these, and gone before the probes.
-    accepts = accepts && !held.iter().any(has_ended);
-    drop(held);
-    if !accepts {
-        // When it answers again, the time in which it did not is over.
-        _ = word(host(server), "srvr").await;
-    }
-    accepts
+    !held.iter().any(has_ended)
 }
 
 /// The setting of a server's limit, of what it tells of its configuration.
