@@ -36,7 +36,7 @@ mod zookeeper;
 
 pub use certificates::Certificates;
 pub use clock::monotonic_ns;
-pub use control::{BOUND, Control, LATE};
+pub use control::{BOUND, Control, Late};
 pub use long::is_long;
 pub use measured::measured;
 pub use port::ReservedPort;

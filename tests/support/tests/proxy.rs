@@ -279,7 +279,8 @@ fn expired_session_is_gone_with_its_nodes() {
     proxy.expire_session(key.id);
     assert!(!exists("/expires"));
     assert!(client.ping().is_err());
-    assert!(matches!(RawClient::resume(&proxy.addr(), &key), Err(RawError::Expired)));
+    let resumed = RawClient::resume(&proxy.addr(), &key);
+    assert!(matches!(resumed, Err(RawError::Expired)), "{resumed:?}");
 }
 
 #[test]

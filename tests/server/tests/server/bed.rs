@@ -6,10 +6,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Builder as Runtime;
 use zklock::{MutexGuard, Session, SessionBuilder};
 use zklock_test_support::{
-    Builder, CreateMode, Ensemble, Proxy, RawClient, RawError, ZooKeeper, measured,
+    Builder, CreateMode, Ensemble, Late, Proxy, RawClient, RawError, ZooKeeper, measured,
 };
 
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
@@ -55,11 +54,8 @@ impl Bed {
     }
 
     /// On the same server, again with another root if the machine is too busy to measure ([`measured`]).
-    pub(crate) fn measured(root: &str, measure: impl AsyncFn(Bed)) {
-        measured(|time| {
-            let runtime = Runtime::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.unwrap().block_on(measure(Bed::shared(&format!("{root}-{time}"))));
-        });
+    pub(crate) async fn measured(root: &str, measure: impl AsyncFn(Bed) -> Vec<Late>) {
+        measured(async |time| measure(Bed::shared(&format!("{root}-{time}"))).await).await;
     }
 
     /// On a server that the test may break.

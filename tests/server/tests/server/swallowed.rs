@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::layout::Kazoo;
 use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, Control, LATE, Matcher, OpCode, Proxy, Rule};
+use zklock_test_support::{Action, Control, Late, Matcher, OpCode, Proxy, Rule};
 
 use crate::bed::{Bed, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait};
@@ -25,6 +25,9 @@ const DEFAULT_T: Duration = Duration::from_secs(10);
 /// When what is not answered is asked for again: a quarter of the 4 s that a call takes by default, which is
 /// less than a sixth of the session timeout.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// One try by default.
+const TRY: Duration = Duration::from_secs(2);
 
 /// What a lock may ask for. Hardly any kind needs all of it.
 const ANSWERS: [OpCode; 5] =
@@ -68,18 +71,20 @@ impl Client {
         self
     }
 
-    async fn take(&self, wait: Wait, on_a_thread: bool) -> Held {
-        let (kind, session) = (self.kind, self.session.clone());
+    /// Only a call whose own deadline is over is late; whatever else is refused is wrong.
+    async fn take(&self, wait: Wait, on_a_thread: bool) -> Result<Held, Late> {
+        let (kind, session, start) = (self.kind, self.session.clone(), Instant::now());
         let options = self.options;
         let taken = if on_a_thread {
             spawn_blocking(move || kind.take_blocking(&session, options, wait)).await.unwrap()
         } else {
             kind.take(&session, options, wait).await
         };
-        taken.unwrap_or_else(|error| {
-            // Without options, its deadline is what is promised.
-            let late = if error.is_unavailable() { LATE } else { "refused" };
-            panic!("{kind:?}, {wait:?}, {late}: {error:#}")
+        taken.map_err(|error| {
+            let (took, tries) = (start.elapsed(), matches!(wait, Wait::Once | Wait::Tries));
+            let what = format!("{kind:?}, {wait:?}, after {took:?}: {error:#}");
+            assert!(tries && error.is_unavailable() && took >= TRY, "{what}");
+            self.control.too_late(&what)
         })
     }
 
@@ -118,24 +123,35 @@ impl Client {
     }
 
     /// Takes it and gives it back, without each of the answers.
-    async fn goes_on(mut self) -> (Kind, Swallowed) {
+    async fn goes_on(mut self) -> (Kind, Swallowed, Vec<Late>) {
+        let mut late = Vec::new();
         for (on_a_thread, wait) in [(false, Wait::Once), (true, Wait::Tries)] {
             for opcode in ANSWERS {
                 let taking = async |client: &Self, _: &Rule| client.take(wait, on_a_thread).await;
-                let (held, took) = self.without("the lock", opcode, taking).await;
-                let what = format!("{:?} without {opcode:?}", self.kind);
-                self.control.within_answers(&what, took, self.takes[0], IN_TURN);
+                let held = match self.without("the lock", opcode, taking).await {
+                    (Ok(held), took) => {
+                        let what = format!("{:?} without {opcode:?}", self.kind);
+                        late.extend(self.control.late(&what, took, self.takes[0], IN_TURN));
+                        held
+                    }
+                    (Err(gave_up), _) => {
+                        late.push(gave_up);
+                        continue;
+                    }
+                };
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 let releasing = async |_: &Self, _: &Rule| release(held, on_a_thread).await;
                 let ((), took) = self.without("the release", opcode, releasing).await;
-                self.control.within(&format!("{what}, the release"), took, self.takes[1]);
+                let what = format!("{:?} without {opcode:?}, the release", self.kind);
+                late.extend(self.control.late(&what, took, self.takes[1], 1));
             }
         }
-        (self.kind, self.swallowed)
+        (self.kind, self.swallowed, late)
     }
 
     /// Waits for somebody else, without each of the answers.
-    async fn waits(mut self, other: Session) -> (Kind, Swallowed) {
+    async fn waits(mut self, other: Session) -> (Kind, Swallowed, Vec<Late>) {
+        let mut late = Vec::new();
         for on_a_thread in [false, true] {
             for opcode in ANSWERS {
                 let rival = self.kind.rival().acquire(&other).await;
@@ -153,7 +169,7 @@ impl Client {
                     };
                     let taking = async {
                         let held = client.take(Wait::For(DEADLINE), on_a_thread).await;
-                        (held, Instant::now())
+                        (held.unwrap(), Instant::now())
                     };
                     let ((held, got), free) = tokio::join!(taking, meanwhile);
                     (held, got.saturating_duration_since(free))
@@ -161,12 +177,12 @@ impl Client {
                 let ((held, took), _) = self.without("the wait", opcode, waiting).await;
                 let what = format!("{:?} without {opcode:?}, behind another", self.kind);
                 // The lock is free: its release, and up to three answers on the way.
-                self.control.within_answers(&what, took, self.takes[1], 4);
+                late.extend(self.control.late(&what, took, self.takes[1], 4));
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 release(held, on_a_thread).await;
             }
         }
-        (self.kind, self.swallowed)
+        (self.kind, self.swallowed, late)
     }
 }
 
@@ -178,13 +194,18 @@ async fn release(held: Held, on_a_thread: bool) {
     }
 }
 
-/// All kinds at once, and what each of them was kept from hearing.
+/// All kinds at once, and what each of them was kept from hearing. Returns what was late.
 async fn all(
-    clients: impl IntoIterator<Item = impl Future<Output = (Kind, Swallowed)> + Send + 'static>,
-) {
-    for (kind, swallowed) in clients.into_iter().collect::<JoinSet<_>>().join_all().await {
+    clients: impl IntoIterator<
+        Item = impl Future<Output = (Kind, Swallowed, Vec<Late>)> + Send + 'static,
+    >,
+) -> Vec<Late> {
+    let mut all = Vec::new();
+    for (kind, swallowed, late) in clients.into_iter().collect::<JoinSet<_>>().join_all().await {
         println!("{kind:?}: {swallowed:?}");
+        all.extend(late);
     }
+    all
 }
 
 #[tokio::test]
@@ -195,14 +216,14 @@ async fn locks_of_all_kinds_outlive_each_answer_that_is_swallowed_alone_on_a_bus
     let busy = bed.busy(&[&session]).await;
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
-    all(clients).await;
+    assert!(all(clients).await.is_empty());
     assert_eq!(before, session.zookeeper_session());
     drop(busy);
     bed.end().await;
 }
 
-#[test]
-fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
     Bed::measured("swallowed-default", async |bed| {
         let proxy = Arc::new(bed.proxy());
         let session = bed.session_of_through(DEFAULT_T, &proxy).await;
@@ -210,11 +231,13 @@ fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
         let before = session.zookeeper_session();
         let control = Arc::new(Control::of(bed.server()));
         let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
-        all(KINDS.map(|kind| client(kind).goes_on())).await;
+        let late = all(KINDS.map(|kind| client(kind).goes_on())).await;
         assert_eq!(before, session.zookeeper_session());
         drop(busy);
         bed.end().await;
-    });
+        late
+    })
+    .await;
 }
 
 /// The traffic is in a session of its own behind the same proxy: all of one name have one layout.
@@ -228,7 +251,7 @@ async fn locks_of_all_kinds_in_kazoos_layout_outlive_each_answer_that_is_swallow
     let busy = bed.busy(&[&beside]).await;
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
-    all(clients).await;
+    assert!(all(clients).await.is_empty());
     assert_eq!(before, session.zookeeper_session());
     drop(busy);
     bed.end().await;
@@ -243,14 +266,14 @@ async fn whoever_waits_outlives_each_answer_that_is_swallowed_alone_on_a_busy_da
     let busy = bed.busy(&[&session, &other]).await;
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).waits(other.clone()));
-    all(clients).await;
+    assert!(all(clients).await.is_empty());
     assert_eq!(before, session.zookeeper_session());
     drop(busy);
     bed.end().await;
 }
 
-#[test]
-fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alone() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alone() {
     Bed::measured("swallowed-waits-default", async |bed| {
         let proxy = Arc::new(bed.proxy());
         let session = bed.session_of_through(DEFAULT_T, &proxy).await;
@@ -259,9 +282,11 @@ fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alo
         let before = session.zookeeper_session();
         let control = Arc::new(Control::of(bed.server()));
         let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
-        all(KINDS.map(|kind| client(kind).waits(other.clone()))).await;
+        let late = all(KINDS.map(|kind| client(kind).waits(other.clone()))).await;
         assert_eq!(before, session.zookeeper_session());
         drop(busy);
         bed.end().await;
-    });
+        late
+    })
+    .await;
 }
