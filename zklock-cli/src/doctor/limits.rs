@@ -54,8 +54,8 @@ pub(super) async fn connections(servers: &[String]) -> Check {
             continue;
         }
         if !accepts(server).await {
-            // A server that begins to look for a leader ends all connections, however few they are. When it answers
-            // again, that time is over.
+            // A server that begins to look for a leader ends all connections, however few they are: it is asked
+            // again, when it answers.
             _ = word(host(server), "srvr").await;
             if !accepts(server).await {
                 return few(server, &told);
@@ -64,6 +64,18 @@ pub(super) async fn connections(servers: &[String]) -> Check {
         says = format!("{CONNECTIONS} more from this machine are accepted");
     }
     Check::well("connections", says)
+}
+
+/// Opens a connection, if the server can be reached.
+///
+/// # Errors
+///
+/// If the server has ended it at once.
+async fn open(server: &str) -> io::Result<Option<TcpStream>> {
+    match TcpStream::connect(host(server)).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(error),
+        opened => Ok(opened.ok()),
+    }
 }
 
 /// Whether a server has ended this connection, on which it is asked nothing.
@@ -78,19 +90,24 @@ fn has_ended(stream: &TcpStream) -> bool {
 async fn accepts(server: &str) -> bool {
     let mut held = Vec::new();
     for _ in 0..CONNECTIONS {
-        held.extend(TcpStream::connect(host(server)).await);
+        let Ok(opened) = open(server).await else { return false };
+        held.extend(opened);
     }
     // A server counts a connection some time after it accepted it, and before it answers. So the
     // first ones may be too many without being noticed.
-    for _ in 0..PROBES {
-        let Ok(mut probe) = TcpStream::connect(host(server)).await else { continue };
-        if !is_answered(&mut probe, b"srvr").await {
+    for probe in 0..PROBES {
+        let Ok(opened) = open(server).await else { return false };
+        let Some(mut stream) = opened else { continue };
+        if !is_answered(&mut stream, b"srvr").await {
+            return false;
+        }
+        // Connections that others have just closed still count for a moment. They may be why these are refused,
+        // and count no more when the next probe is sent. After ten seconds, a server ends these in any case.
+        if probe == 0 && held.iter().any(has_ended) {
             return false;
         }
     }
-    // It counts a connection for some time after it has ended, too: those of another client may be in the way
-    // of these, and gone before the probes.
-    !held.iter().any(has_ended)
+    true
 }
 
 /// The setting of a server's limit, of what it tells of its configuration.
@@ -193,7 +210,8 @@ mod tests {
         let (addr, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         tokio::spawn(async move {
             for _ in 0..refused {
-                _ = listener.accept().await;
+                // As ZooKeeper does it.
+                listener.accept().await.unwrap().0.set_zero_linger().unwrap();
             }
             while let Ok((mut client, _)) = listener.accept().await {
                 let asked = asked.clone();
