@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_lite::future::or;
+use tokio::sync::futures::Notified;
+
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
@@ -252,7 +255,7 @@ impl Lease {
 
     /// Resolves when the lease is lost, or new acquires use another generation than its own.
     pub async fn retired(&self) {
-        self.until(|lease| !lease.is_valid() || lease.generation.is_retired()).await;
+        or(self.lost(), self.generation.until(|| self.generation.is_retired())).await;
     }
 
     /// Resolves when something happens that ends a body.
@@ -297,8 +300,13 @@ impl Lease {
         self.until(Lease::is_revoked).await;
     }
 
+    /// Waits for its loss, or for a request for its release. Enable the future before looking.
+    pub fn changed(&self) -> Notified<'_> {
+        self.node.changed()
+    }
+
     async fn until(&self, so: impl Fn(&Lease) -> bool) {
-        self.generation.until(|| so(self)).await;
+        self.node.until(|| so(self)).await;
     }
 
     /// Records whether a caller was given the lock; only then does `hold_at_least` apply.

@@ -76,7 +76,7 @@ pub struct Generation {
     reconnects: AtomicU64,
     /// The time of the last reconnect.
     reconnected_at: AtomicU64,
-    /// Fires on every change above and when a held node is gone.
+    /// Fires on every change above, and when the leases of a term are over.
     changed: Notify,
     /// The time at which the connection was last lost.
     lost_at: AtomicU64,
@@ -85,7 +85,7 @@ pub struct Generation {
     /// How many terms had ended when leases were last looked at for that.
     told: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
-    /// Whether the keeper sleeps because nothing is held, and what wakes it then.
+    /// Whether the keeper sleeps because nothing is held, and what wakes it then, and when leases are lost.
     keeper_rests: AtomicBool,
     keeper: Notify,
     watches: Arc<WatchBudget>,
@@ -240,7 +240,9 @@ impl Generation {
         self.end.get().is_some() || self.self_aware && self.coordinator.link().is_over()
     }
 
-    /// Waits for the next change in this generation. Enable the future before looking.
+    /// Waits for the next change in this generation. Enable the future before looking. What concerns one held
+    /// node is told to those alone who [wait for it](HeldNode::changed): many may wait here, and ask the server
+    /// then.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock::Session;
+use zklock::{LockOptions, Session};
 use zklock_test_support::{Action, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -152,4 +152,44 @@ async fn a_release_wakes_one_of_many_waiting_writers_and_the_readers_that_enter(
         assert_eq!(proxy.watch_events() - before, WAITING as u64, "reads: {reads}");
         bed.end().await;
     }
+}
+
+/// A lock that is asked for, and one whose node is deleted, in a session that reads many limits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_of_one_lock_ask_nothing_about_the_others() {
+    const OTHERS: usize = 20;
+    let bed = Bed::shared("news");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(LONG).max_connections(1);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let mut others = Vec::new();
+    for number in 0..OTHERS {
+        let (name, limit) = (format!("other/{number}"), format!("limit/{number}"));
+        let permits = session.semaphore_with_limit_at(name, limit, 2).unwrap();
+        others.push(permits.acquire().await.unwrap());
+    }
+    let options = LockOptions::new().revocable(true);
+    let held = async |name| {
+        let mutex = session.mutex(name).unwrap().with_options(options);
+        mutex.acquire().await.unwrap()
+    };
+    let (asked, deleted) = (held("asked").await, held("deleted").await);
+    // Their own nodes and all limits.
+    until("all are watched", || (watches(&bed) == 2 + OTHERS).then_some(())).await;
+    proxy.clear_log();
+    let mut raw = bed.raw();
+    raw.set_data(asked.path(), b"__REVOKE__").unwrap();
+    raw.delete(deleted.path()).unwrap();
+    soon("it is asked", asked.revoked()).await;
+    soon("it is lost", deleted.lost()).await;
+    // Behind all that the news may have led to.
+    held("behind").await.release().await.unwrap();
+    let read = requests(&proxy).iter().filter(|opcode| **opcode == OpCode::GetData).count();
+    // The request, what is restored after it, and the node of the last lock.
+    assert!(read <= 3, "{read} reads");
+    assert!(deleted.release().await.unwrap_err().is_lost());
+    asked.release().await.unwrap();
+    drop(others);
+    raw.close().unwrap();
+    bed.end().await;
 }

@@ -91,6 +91,8 @@ impl Queue<Locks> {
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
                 changed.as_mut().enable();
+                let mut news = std::pin::pin!(lease.changed());
+                news.as_mut().enable();
                 let link = lease.generation().coordinator().link();
                 let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
                 // While a caller holds the lock, there is nothing to end; it looks again from time
@@ -110,8 +112,8 @@ impl Queue<Locks> {
                     let relinked = async {
                         lease.generation().coordinator().link_changed(link).await;
                     };
-                    let news = or(changed, relinked);
-                    or(timer, news).await;
+                    let changed = or(or(changed, news), relinked);
+                    or(timer, changed).await;
                     false
                 };
                 // Notifications have been seen to get lost.

@@ -22,8 +22,10 @@ impl Generation {
     /// Looks on any thread whether that one stands still.
     pub(super) fn look_whether_awake(&self, now: Instant) {
         if !self.self_aware && self.standstill.looks(now) {
-            // The keeper's timers may not count the time in which a machine was suspended.
+            // The keeper's timers may not count the time in which a machine was suspended, and the keeper's
+            // thread may be the one that stands still.
             self.changed.notify_waiters();
+            self.look_at_all();
             self.leave_if_too_long(now);
         }
     }

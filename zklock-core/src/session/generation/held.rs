@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Generation;
 use super::told::Told;
+use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::base::clock::Instant;
@@ -13,6 +14,7 @@ use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
+use crate::base::until::until;
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
@@ -102,6 +104,8 @@ pub struct HeldNode {
     recurring: AtomicBool,
     /// Whether this process is deleting it although it is held.
     broken: AtomicBool,
+    /// Fires when its lease is lost, and when its owner is asked to release.
+    news: Notify,
 }
 
 impl HeldNode {
@@ -196,6 +200,16 @@ impl HeldNode {
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
+
+    /// Waits for the loss of its lease, or the request for its release. Enable the future before looking.
+    pub fn changed(&self) -> Notified<'_> {
+        self.news.notified()
+    }
+
+    /// Waits until something is so that its loss or such a request may bring about.
+    pub async fn until(&self, so: impl Fn() -> bool) {
+        until(&self.news, so).await;
+    }
 }
 
 impl Generation {
@@ -231,12 +245,13 @@ impl Generation {
             revoked,
             recurring,
             broken,
+            news: Notify::new(),
         });
         let before = self.lock_held().insert(path, node.clone());
         // This session made a node at the path of one that it held: somebody had deleted that one.
         if let Some(before) = before.filter(|before| before.czxid != czxid) {
             self.tell_gone(&before, LossReason::Deleted);
-            self.changed.notify_waiters();
+            self.keeper.notify_one();
         }
         // The thread that ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
@@ -291,7 +306,7 @@ impl Generation {
         holds
     }
 
-    /// Resolves when the resting keeper has to look.
+    /// Resolves when the keeper has to look: it rests, or leases were lost.
     pub fn keeper_is_due(&self) -> Notified<'_> {
         self.keeper.notified()
     }
@@ -306,7 +321,7 @@ impl Generation {
         self.lost_nodes([node], why);
     }
 
-    /// The same for several. All who wait for a change look once.
+    /// The same for several. The keeper looks once.
     pub fn lost_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a HeldNode>, why: LossReason) {
         let before = self.losses();
         for node in nodes {
@@ -315,21 +330,32 @@ impl Generation {
             }
         }
         if self.losses() != before {
-            self.changed.notify_waiters();
+            self.keeper.notify_one();
         }
     }
 
     /// Records that a node that was in care is gone, and tells of it.
     fn tell_gone(&self, node: &HeldNode, why: LossReason) {
         node.gone.store(true, Ordering::Release);
-        self.losses.fetch_add(1, Ordering::AcqRel);
         let why = match node.broken.load(Ordering::Acquire) {
             true => LossReason::Broken,
             // ZooKeeper deletes the nodes of a session that ends.
             false if self.is_over() => LossReason::SessionEnded,
             false => why,
         };
+        self.tell_lost(node, why);
+    }
+
+    /// Tells of the loss of a lease. The caller wakes the keeper, which tells the queues.
+    pub(super) fn tell_lost(&self, node: &HeldNode, why: LossReason) {
         node.tell_loss(&self.events, why);
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        node.news.notify_waiters();
+    }
+
+    /// Has all look that wait for news of held nodes.
+    pub(super) fn look_at_all(&self) {
+        self.held().iter().for_each(|node| node.news.notify_waiters());
     }
 
     /// Tells the observers that the connection is in doubt, for each held node.
@@ -348,12 +374,10 @@ impl Generation {
 
     /// Records that a held node's lease is not valid any more, if nobody has seen it yet.
     pub fn lost_lease(&self, node: &HeldNode) {
-        if !remove(&mut self.lock_held(), node) {
-            return;
+        if remove(&mut self.lock_held(), node) {
+            self.tell_lost(node, self.why_over(node.term));
+            self.keeper.notify_one();
         }
-        self.losses.fetch_add(1, Ordering::AcqRel);
-        node.tell_loss(&self.events, self.why_over(node.term));
-        self.changed.notify_waiters();
     }
 
     /// Records that the owner of a held node was asked to release.
@@ -364,7 +388,7 @@ impl Generation {
                 let (czxid, token) = node.told_by();
                 Event::Revoked { lock, pattern, mode, czxid, token }
             });
-            self.changed.notify_waiters();
+            node.news.notify_waiters();
         }
     }
 

@@ -99,14 +99,12 @@ impl Generation {
     /// Reports the leases that were lost when their term ended. What was granted since then stays.
     pub fn lose_past(&self) {
         let lost = self.take_past();
-        if lost.is_empty() {
-            return;
+        for node in &lost {
+            self.tell_lost(node, self.why_over(node.term));
         }
-        self.losses.fetch_add(1, Ordering::AcqRel);
-        for node in lost {
-            node.tell_loss(&self.events, self.why_over(node.term));
+        if !lost.is_empty() {
+            self.keeper.notify_one();
         }
-        self.changed.notify_waiters();
     }
 
     /// Why a term is over.

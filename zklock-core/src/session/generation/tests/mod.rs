@@ -1,9 +1,10 @@
-//! Grants while leases are lost.
+//! Grants while leases are lost, and who is woken.
 
 use super::*;
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::Connector;
+use crate::observe::observer::LossReason;
 use crate::session::timing::Timing;
 use std::thread;
 
@@ -56,4 +57,45 @@ async fn whatever_is_granted_while_leases_are_lost_is_cared_for_or_lost() {
         generation.unhold(&node);
     }
     losing.join().unwrap();
+}
+
+/// Counts how often a future is woken that waits for the end of a lease.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn news_of_a_node_wake_only_those_who_wait_for_it() {
+    let generation = generation().await;
+    let term = generation.grantable(StopAt::Lost).unwrap();
+    let held: Vec<_> = (1..=4)
+        .map(|number| {
+            let path = format!("/{number}").into();
+            generation.hold(path, "a".into(), number, term, None).unwrap()
+        })
+        .collect();
+    let woken: Vec<Arc<Woken>> = held.iter().map(|_| Arc::default()).collect();
+    let mut waiting: Vec<_> = held
+        .iter()
+        .map(|node| Box::pin(node.until(|| node.is_gone() || !generation.lease().is_present(term))))
+        .collect();
+    for (waiting, woken) in waiting.iter_mut().zip(&woken) {
+        let waker = woken.clone().into();
+        assert!(waiting.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    }
+    let times = || woken.iter().map(|woken| woken.0.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    generation.revoked_node(&held[0]);
+    assert_eq!(times(), [1, 0, 0, 0]);
+    generation.lost_node(&held[1], LossReason::Deleted);
+    assert_eq!(times(), [1, 1, 0, 0]);
+    // At its path, this session makes a node again.
+    generation.hold("/3".into(), "a".into(), 5, term, None).unwrap();
+    assert_eq!(times(), [1, 1, 1, 0]);
+    generation.lose_leases();
+    assert_eq!(times(), [1, 1, 1, 1]);
 }

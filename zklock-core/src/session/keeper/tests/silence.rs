@@ -310,7 +310,7 @@ async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
         [(StopAt::Lost, LossReason::Silence), (StopAt::Suspect, LossReason::Suspect)]
     {
         let node = kept.hold("/a", stop_at).await;
-        let mut told = std::pin::pin!(kept.generation.changed());
+        let mut told = std::pin::pin!(node.changed());
         told.as_mut().enable();
         kept.generation.lease().end_epoch();
         assert!(!kept.is_valid(&node));
