@@ -13,6 +13,11 @@ use crate::{RawClient, ZooKeeper};
 /// How much later than promised a call may come back, and the meaning of "at once".
 pub const BOUND: Duration = Duration::from_millis(100);
 
+/// What is measured: timers and waits for a processor, answers, and how long one thread waited in all.
+const TIMER: usize = 0;
+const ANSWER: usize = 1;
+const WITHHELD: usize = 2;
+
 /// How often the machine is asked who had to wait for a processor.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -22,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Control {
     stop: Arc<AtomicBool>,
-    worst: Arc<[AtomicU64; 2]>,
+    worst: Arc<[AtomicU64; 3]>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -38,7 +43,7 @@ impl Control {
                 let _ = waiting.send(());
             }
         });
-        control.measure(0, move || {
+        control.measure(TIMER, move || {
             const STEP: Duration = Duration::from_millis(5);
             let (woken, waiting) = mpsc::channel();
             let start = Instant::now();
@@ -47,10 +52,12 @@ impl Control {
             start.elapsed().saturating_sub(STEP)
         });
         // A thread that has just worked is made to wait for longer than one that has slept.
-        let mut waited = HashMap::new();
-        control.measure(0, move || {
+        let (mut waits, worst) = (Waits::default(), control.worst.clone());
+        control.measure(TIMER, move || {
             thread::sleep(LOOK);
-            waits_for_processors(&mut waited)
+            let (lately, in_all) = waits.look();
+            worst[WITHHELD].fetch_max(nanos(in_all), Ordering::Relaxed);
+            lately
         });
         control
     }
@@ -73,7 +80,7 @@ impl Control {
         let mut control = Control::timers();
         let raw = RawClient::connect(addr, Duration::from_secs(60));
         let mut raw = raw.unwrap_or_else(|error| panic!("{error:?}"));
-        control.measure(1, move || {
+        control.measure(ANSWER, move || {
             thread::sleep(Duration::from_millis(20));
             let start = Instant::now();
             // It is refused in the order of commits, and leaves nothing.
@@ -87,15 +94,14 @@ impl Control {
         let (stop, worst) = (self.stop.clone(), self.worst.clone());
         self.threads.push(thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let took = u64::try_from(once().as_nanos()).unwrap_or(u64::MAX);
-                worst[what].fetch_max(took, Ordering::Relaxed);
+                worst[what].fetch_max(nanos(once()), Ordering::Relaxed);
             }
         }));
     }
 
-    /// The worst timer and the worst answer so far.
-    fn worst(&self) -> [Duration; 2] {
-        [0, 1].map(|what| Duration::from_nanos(self.worst[what].load(Ordering::Relaxed)))
+    /// The worst so far.
+    fn worst(&self, what: usize) -> Duration {
+        Duration::from_nanos(self.worst[what].load(Ordering::Relaxed))
     }
 
     /// Asserts that something took no longer than promised, [`BOUND`] included.
@@ -128,25 +134,25 @@ impl Control {
         promised: Duration,
         answers: u32,
     ) -> Option<Late> {
-        let is_late =
-            |[timer, answer]: [Duration; 2]| took > promised + BOUND + timer + answer * answers;
-        if is_late(self.worst()) {
+        let bound = || promised + BOUND + self.worst(TIMER) + answers * self.worst(ANSWER);
+        if took > bound() {
             // What happened just now is not measured yet.
             thread::sleep(2 * LOOK);
         }
         let what = format!("{what}: {took:?}, promised {promised:?}");
-        let [timer, answer] = self.worst();
-        println!("{what}; beside it {timer:?} and {answer:?}");
-        is_late([timer, answer]).then(|| self.too_late(&what))
+        println!("{what}; beside it {:?} and {:?}", self.worst(TIMER), self.worst(ANSWER));
+        let over = took.saturating_sub(bound());
+        (!over.is_zero()).then(|| Late { over, ..self.too_late(&what) })
     }
 
-    /// The same of something that is known to have come too late.
+    /// The same of something that is known to have come too late, nobody knows by how much.
     pub fn too_late(&self, what: &str) -> Late {
-        let [waited, answer] = self.worst();
+        let [waited, answer, withheld] = [TIMER, ANSWER, WITHHELD].map(|what| self.worst(what));
         let says = format!(
-            "{what}; beside it threads waited for up to {waited:?}, and an answer took {answer:?}"
+            "{what}; beside it a thread waited for a processor for {waited:?} and for {withheld:?} in all, and \
+             an answer took {answer:?}"
         );
-        Late { says, waited }
+        Late { says, waited, withheld, over: Duration::MAX }
     }
 }
 
@@ -154,7 +160,11 @@ impl Control {
 #[derive(Debug)]
 pub struct Late {
     says: String,
+    /// By how much.
+    over: Duration,
+    /// For how long a thread waited for a processor, within two looks and in all.
     waited: Duration,
+    withheld: Duration,
 }
 
 impl Late {
@@ -164,9 +174,15 @@ impl Late {
         self.waited > BOUND
     }
 
+    /// Whether a thread waited for a processor, in all, for as long as this was late. A long piece of work is
+    /// late by that, be each wait as short as it may.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.over <= self.withheld
+    }
+
     #[cfg(test)]
-    pub(crate) fn beside(waited: Duration) -> Self {
-        Late { says: "late".to_owned(), waited }
+    pub(crate) fn beside(waited: Duration, over: Duration, withheld: Duration) -> Self {
+        Late { says: "late".to_owned(), waited, over, withheld }
     }
 }
 
@@ -185,25 +201,43 @@ impl Drop for Control {
     }
 }
 
-/// How long a thread of this process was ready and had no processor, the worst of them, since the look
-/// before the last. Nothing where the system does not tell.
-fn waits_for_processors(before: &mut HashMap<String, (u64, u64)>) -> Duration {
-    let mut now = HashMap::new();
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let waited = |task: &Path| {
-        let told = fs::read_to_string(task.join("schedstat")).ok()?;
-        told.split_whitespace().nth(1)?.parse::<u64>().ok()
-    };
-    for task in tasks {
-        let Some(total) = waited(&task.path()) else { continue };
-        let name = task.file_name().to_string_lossy().into_owned();
-        let (earlier, _) = before.get(&name).copied().unwrap_or((total, 0));
-        now.insert(name, (total, total.saturating_sub(earlier)));
+/// How long threads of this process were ready and had no processor. Nothing where the system does not tell.
+#[derive(Default)]
+struct Waits(HashMap<String, Wait>);
+
+#[derive(Clone, Copy)]
+struct Wait {
+    /// When it was first seen.
+    first: Duration,
+    /// At the last look, and between that and the one before.
+    total: Duration,
+    lately: Duration,
+}
+
+impl Waits {
+    /// The longest wait since the look before the last, and since the first.
+    fn look(&mut self) -> (Duration, Duration) {
+        let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let waited = |task: &Path| {
+            let told = fs::read_to_string(task.join("schedstat")).ok()?;
+            told.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+        };
+        let (mut now, mut lately, mut in_all) = (HashMap::new(), Duration::ZERO, Duration::ZERO);
+        for task in tasks {
+            let Some(total) = waited(&task.path()) else { continue };
+            let name = task.file_name().to_string_lossy().into_owned();
+            let before = Wait { first: total, total, lately: Duration::ZERO };
+            let before = *self.0.get(&name).unwrap_or(&before);
+            let since = total.saturating_sub(before.total);
+            lately = lately.max(before.lately + since);
+            in_all = in_all.max(total.saturating_sub(before.first));
+            now.insert(name, Wait { total, lately: since, ..before });
+        }
+        self.0 = now;
+        (lately, in_all)
     }
-    let both = |(name, (_, here)): (&String, &(u64, u64))| {
-        here + before.get(name).map_or(0, |(_, earlier)| *earlier)
-    };
-    let worst = now.iter().map(both).max().unwrap_or_default();
-    *before = now;
-    Duration::from_nanos(worst)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

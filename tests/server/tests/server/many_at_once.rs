@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use zklock::{AnyGuard, AnyLock, Session};
 use zklock_core::session::generation::MOST_CHECKED;
-use zklock_test_support::{Action, Control, Late, Matcher, Proxy};
+use zklock_test_support::{Action, Control, Late, Matcher, Proxy, Warnings};
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, PATIENCE, soon};
 
 /// The promises are fractions of it.
 const T: Duration = Duration::from_secs(6);
@@ -43,6 +43,17 @@ impl Bed {
     }
 }
 
+impl Bed {
+    /// What is known of a guard, and of its node.
+    fn as_it_is(&self, guard: &AnyGuard) -> String {
+        let data = self.raw().data(guard.path());
+        let remaining = guard.remaining();
+        // The latest of all tests of this process.
+        let warnings = Warnings::everywhere()("").into_iter().rev().take(50).collect::<Vec<_>>();
+        format!("{}, valid for {remaining:?}, with {data:?}: {warnings:#?}", guard.path())
+    }
+}
+
 /// What is done to a node.
 #[derive(Clone, Copy, Debug)]
 enum Done {
@@ -50,8 +61,11 @@ enum Done {
     Asked,
 }
 
-/// Does it to each of many held nodes, and measures how long after that each holder is told.
+/// Does it to each of many held nodes, and measures how long after that each holder is told. Returns the guards,
+/// unless it took so long that some were lost instead.
 async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
+    // From now on, in case that somebody is not told.
+    let _ = Warnings::everywhere();
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(LANES);
     let session = bed.adopt(builder.connect().await.unwrap());
@@ -73,9 +87,13 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
         tokio::spawn(async move {
             match done {
                 Done::Deleted => guard.lost().await,
-                Done::Asked => guard.revoked().await,
+                Done::Asked => tokio::select! {
+                    biased;
+                    () = guard.revoked() => {}
+                    () = guard.lost() => return Err(()),
+                },
             }
-            Instant::now()
+            Ok(Instant::now())
         })
     };
     let hearing: Vec<_> = held.iter().map(hears).collect();
@@ -94,17 +112,29 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
         at
     };
     let done = tokio::task::spawn_blocking(doing).await.unwrap();
-    let mut late = Duration::ZERO;
-    for (done, hearing) in done.into_iter().zip(hearing) {
-        let heard = soon("all are told", hearing).await.unwrap();
-        late = late.max(heard.saturating_duration_since(done));
+    let (mut late, mut lost) = (Duration::ZERO, None);
+    for ((done, hearing), guard) in done.into_iter().zip(hearing).zip(&held) {
+        let Ok(heard) = tokio::time::timeout(PATIENCE, hearing).await else {
+            panic!("not told: {}", bed.as_it_is(guard));
+        };
+        match heard.unwrap() {
+            Ok(heard) => late = late.max(heard.saturating_duration_since(done)),
+            Err(()) => lost = lost.or_else(|| Some(bed.as_it_is(guard))),
+        }
     }
-    let late = control.late("the last of many", late, HEARTBEAT, ANSWERS);
+    let late = match &lost {
+        None => control.late("the last of many", late, HEARTBEAT, ANSWERS),
+        // Whoever gets no processor for as long as a lease is valid loses it.
+        Some(lost) => Some(control.too_late(&format!("lost instead: {lost}"))),
+    };
     deaf.release();
     proxy.heal();
     drop(busy);
-    let held: Vec<_> = held.into_iter().filter_map(Arc::into_inner).collect();
+    let mut held: Vec<_> = held.into_iter().filter_map(Arc::into_inner).collect();
     assert_eq!(held.len(), MANY);
+    if lost.is_some() {
+        held.clear();
+    }
     (proxy, held, late.into_iter().collect())
 }
 
