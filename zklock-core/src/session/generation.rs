@@ -11,7 +11,7 @@ mod terms;
 mod told;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -95,6 +95,8 @@ pub struct Generation {
     gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
     /// When the process stood still.
     standstill: Standstill,
+    /// How safe the leases were when that was told last, while it stands still.
+    told_standing: AtomicU8,
     /// Deletions that are not yet confirmed.
     deletions: AtomicUsize,
     cleaned: Notify,
@@ -149,6 +151,7 @@ impl Generation {
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
             standstill,
+            told_standing: AtomicU8::new(0),
             deletions: AtomicUsize::new(0),
             cleaned: Notify::new(),
             kept_nodes: AtomicUsize::new(0),

@@ -43,6 +43,7 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
 async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec<Arc<HeldNode>>) {
     // A client that writes to these nodes all the time must not prevent the check of the others.
     let mut looks = LOOKS;
+    let mut describes = true;
     loop {
         // A node that was released meanwhile would fail the whole batch, one node after the other.
         batch.retain(|node| generation.is_held(node));
@@ -50,7 +51,8 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             return;
         }
         let sent = generation.lease().clock().now();
-        let nodes: Vec<_> = batch.iter().map(|node| told(generation, holdings, node)).collect();
+        let nodes: Vec<_> =
+            batch.iter().map(|node| told(generation, holdings, node, describes)).collect();
         let written: Vec<_> =
             nodes.iter().map(|(_, version, data)| (*version, data.is_some())).collect();
         let checked = generation.check_held(nodes);
@@ -97,8 +99,17 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
                     return;
                 }
             }
-            // It may be looked at and not be written.
-            error if error.is_definite() && written[index].1 => batch[index].refuses(),
+            // It may be looked at and not be written. As each refusal costs a request, and proves nothing, the
+            // rest is written with the next heartbeat.
+            error if error.is_definite() && written[index].1 => {
+                describes = false;
+                batch[index].refuses();
+                // The nodes of a session have the same permissions.
+                if error == RequestError::NoAuth {
+                    let others = batch.iter().zip(&written).filter(|(_, (_, written))| *written);
+                    others.for_each(|(node, _)| node.refuses());
+                }
+            }
             error if error.is_definite() => {
                 // The server does not allow this check; the other nodes are checked.
                 let node = batch.swap_remove(index);
@@ -109,17 +120,18 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
     }
 }
 
-/// What a heartbeat checks of a node: its version, and what is written at the same time.
+/// What a heartbeat checks of a node: its version, and what is written at the same time if it describes nodes.
 fn told(
     generation: &Generation,
     holdings: &Holdings,
     node: &Arc<HeldNode>,
+    describes: bool,
 ) -> (Arc<HeldNode>, i32, Option<Vec<u8>>) {
     let lease = generation.lease();
     let holding = holdings.get(&node.path);
     // As for the watches of nodes that are held for longer than a heartbeat.
-    let news = node.news(holding, lease.heartbeat() / 2, lease.clock());
-    (node.clone(), node.version(), news)
+    let news = || node.news(holding, lease.heartbeat() / 2, lease.clock());
+    (node.clone(), node.version(), describes.then(news).flatten())
 }
 
 /// A held node that is read.

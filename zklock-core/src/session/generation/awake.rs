@@ -1,5 +1,7 @@
 //! Whether the process stood still, so that its session may be over without its knowing.
 
+use std::sync::atomic::Ordering;
+
 use futures_lite::future::or;
 
 use super::Generation;
@@ -11,6 +13,7 @@ impl Generation {
     /// stood still, it says at once that it goes on: the client library counts the time in which a machine
     /// was suspended for nothing, and may be silent for as long as before.
     pub fn awake(&self, now: Instant) {
+        self.told_standing.store(0, Ordering::Release);
         if !self.self_aware && self.standstill.runs(now) {
             if self.coordinator.link() == Link::Up {
                 drop(self.patient.sync("/"));
@@ -23,9 +26,13 @@ impl Generation {
     pub(super) fn look_whether_awake(&self, now: Instant) {
         if !self.self_aware && self.standstill.looks(now) {
             // The keeper's timers may not count the time in which a machine was suspended, and the keeper's
-            // thread may be the one that stands still.
-            self.changed.notify_waiters();
-            self.look_at_all();
+            // thread may be the one that stands still. Each commit finds that, and all look only if their
+            // leases are less safe than the last time.
+            let condition = 1 + self.lease.condition(now) as u8;
+            if self.told_standing.swap(condition, Ordering::AcqRel) != condition {
+                self.changed.notify_waiters();
+                self.look_at_all();
+            }
             self.leave_if_too_long(now);
         }
     }

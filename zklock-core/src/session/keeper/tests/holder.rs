@@ -25,6 +25,7 @@ struct Holders(
     Mutex<Option<(u64, Instant, &'static str)>>,
     AtomicBool,
     AtomicU32,
+    Arc<str>,
 );
 
 impl Holders {
@@ -49,7 +50,7 @@ impl LocalQueue for Holders {
         self.3.fetch_add(1, Ordering::SeqCst);
         let Some((number, since, label)) = *self.1.lock().unwrap() else { return };
         let label = Some(label.into()).filter(|label: &Arc<str>| !label.is_empty());
-        each(&"/a".into(), Holding { token: FencingToken::new(7, number), since, label });
+        each(&self.4, Holding { token: FencingToken::new(7, number), since, label });
     }
     fn close(self: Arc<Self>) {}
     fn leases_lost(self: Arc<Self>) {}
@@ -67,15 +68,22 @@ impl LocalQueue for Holders {
 impl Kept {
     /// Holds a node with the data of this library, and with a queue that knows who holds it.
     async fn hold_with_label(&self, label: &'static str) -> (Arc<HeldNode>, Arc<Holders>) {
-        let make =
-            |_| Arc::new(Holders(Arc::new(Curator), Mutex::new(None), false.into(), 0.into()));
-        let queue = self.local_queues.local_queue("", make).unwrap();
+        self.hold_at("/a", label).await
+    }
+
+    /// The same at a path.
+    async fn hold_at(&self, path: &str, label: &'static str) -> (Arc<HeldNode>, Arc<Holders>) {
+        let make = |_| {
+            let (driver, holder) = (Arc::new(Curator), Mutex::new(None));
+            Arc::new(Holders(driver, holder, false.into(), 0.into(), path.into()))
+        };
+        let queue = self.local_queues.local_queue(path, make).unwrap();
         let payload = Owner::here(Some("orders")).labelled(Some(label)).to_payload();
         let generation = &self.generation;
-        let created = generation.create("/a", &payload, NodeKind::Ephemeral).await.unwrap();
+        let created = generation.create(path, &payload, NodeKind::Ephemeral).await.unwrap();
         let term = generation.grantable(StopAt::Lost).unwrap();
         let (czxid, payload) = (created.stat.czxid, Some(payload.into()));
-        let node = generation.hold("/a".into(), "a".into(), czxid, term, payload).unwrap();
+        let node = generation.hold(path.into(), "a".into(), czxid, term, payload).unwrap();
         queue.passes_to(1, label);
         (node, queue)
     }
@@ -170,6 +178,26 @@ async fn a_node_that_may_not_be_written_is_still_checked() {
     sleep(T / 6 + MOMENT).await;
     drop(writes);
     assert!(node.is_gone() && !other.is_gone());
+}
+
+/// A refused request commits nothing, so the lease would run out if there were one for each node.
+#[tokio::test(start_paused = true)]
+async fn of_many_nodes_that_may_not_be_written_one_is_tried() {
+    const MANY: usize = 100;
+    let kept = kept().await;
+    kept.refuses.store(true, Ordering::SeqCst);
+    let mut held = Vec::new();
+    for number in 0..MANY {
+        held.push(kept.hold_at(&format!("/{number}"), "import").await);
+    }
+    sleep(T / 3 + MOMENT).await;
+    let sent = [&kept.multis, &kept.writes].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(
+        sent,
+        [3, 1],
+        "a heartbeat that is refused, the same without data, and the next one"
+    );
+    assert!(held.iter().all(|(node, _)| kept.is_valid(node)));
 }
 
 #[tokio::test(start_paused = true)]

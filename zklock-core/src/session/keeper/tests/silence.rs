@@ -1,7 +1,10 @@
 //! Answers that come late, or not at all.
 
+use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake};
 use std::time::Duration;
 
 use futures_lite::future::poll_once;
@@ -110,6 +113,43 @@ async fn callers_do_not_show_that_the_thread_of_the_session_runs() {
     assert!(generation.lease().last_commit() <= stops + half_tick);
     advance(T / 6).await;
     assert_eq!(generation.grantable(StopAt::Lost), None);
+}
+
+/// The thread that stands still is the one that would tell them.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_loss_is_told_while_the_thread_of_the_session_stands_still() {
+    let kept = unkept().await.0;
+    let node = kept.hold("/a", StopAt::Lost).await;
+    let woken = Arc::<Woken>::default();
+    let waker = woken.clone().into();
+    let mut cx = Context::from_waker(&waker);
+    let mut lost = pin!(node.until(|| !kept.is_valid(&node)));
+    let mut polls = 0;
+    kept.faults.hold_replies();
+    // Other callers send much, before and after the lease is over.
+    for _ in 0..100 {
+        advance(T / 50).await;
+        drop(kept.generation.delete("/none"));
+        if polls == 0 || woken.0.swap(false, Ordering::SeqCst) {
+            polls += 1;
+            if lost.as_mut().poll(&mut cx).is_ready() {
+                // At first, when it stands still, when the lease is less safe, and when it is over.
+                assert!(polls <= 4, "looked {polls} times");
+                return;
+            }
+        }
+    }
+    panic!("it is not told");
+}
+
+/// Whether somebody was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// An answer may be late.
