@@ -90,7 +90,7 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
                 Done::Asked => tokio::select! {
                     biased;
                     () = guard.revoked() => {}
-                    () = guard.lost() => return Err(()),
+                    () = guard.lost() => return Err(Instant::now()),
                 },
             }
             Ok(Instant::now())
@@ -119,13 +119,19 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
         };
         match heard.unwrap() {
             Ok(heard) => late = late.max(heard.saturating_duration_since(done)),
-            Err(()) => lost = lost.or_else(|| Some(bed.as_it_is(guard))),
+            Err(at) => {
+                let after = at.saturating_duration_since(done);
+                lost.get_or_insert_with(|| {
+                    (after, format!("lost instead: {}", bed.as_it_is(guard)))
+                });
+            }
         }
     }
+    let is_late = |what: &str, after| control.late(what, after, HEARTBEAT, ANSWERS);
     let late = match &lost {
-        None => control.late("the last of many", late, HEARTBEAT, ANSWERS),
+        None => is_late("the last of many", late),
         // Whoever gets no processor for as long as a lease is valid loses it.
-        Some(lost) => Some(control.too_late(&format!("lost instead: {lost}"))),
+        Some((after, what)) => is_late(what, *after).or_else(|| Some(control.too_late(what))),
     };
     deaf.release();
     proxy.heal();
