@@ -76,7 +76,7 @@ pub struct Generation {
     reconnects: AtomicU64,
     /// The time of the last reconnect.
     reconnected_at: AtomicU64,
-    /// Fires on every change above, and when the leases of a term are over.
+    /// Fires on every change above, and when all leases are lost.
     changed: Notify,
     /// The time at which the connection was last lost.
     lost_at: AtomicU64,
