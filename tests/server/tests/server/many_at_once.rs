@@ -41,9 +41,7 @@ impl Bed {
         let sessions = self.server().sessions().into_iter();
         sessions.filter(|lane| held(&lane.ephemerals) > MOST_CHECKED).count()
     }
-}
 
-impl Bed {
     /// What is known of a guard, and of its node.
     fn as_it_is(&self, guard: &AnyGuard) -> String {
         let data = self.raw().data(guard.path());

@@ -1,13 +1,11 @@
 //! Answers that come late, or not at all.
 
-use std::future::Future;
+use std::cell::Cell;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Wake};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_lite::future::poll_once;
+use futures_lite::future::{or, poll_once};
 use tokio::time::{advance, sleep, timeout};
 
 use super::bed::{Kept, MOMENT, T, kept, unkept};
@@ -120,36 +118,23 @@ async fn callers_do_not_show_that_the_thread_of_the_session_runs() {
 async fn who_waits_for_a_loss_is_told_while_the_thread_of_the_session_stands_still() {
     let kept = unkept().await.0;
     let node = kept.hold("/a", StopAt::Lost).await;
-    let woken = Arc::<Woken>::default();
-    let waker = woken.clone().into();
-    let mut cx = Context::from_waker(&waker);
-    let mut lost = pin!(node.until(|| !kept.is_valid(&node)));
-    let mut polls = 0;
     kept.faults.hold_replies();
+    let looks = Cell::new(0);
+    let told = node.until(|| {
+        looks.set(looks.get() + 1);
+        !kept.is_valid(&node)
+    });
     // Other callers send much, before and after the lease is over.
-    for _ in 0..100 {
-        advance(T / 50).await;
-        drop(kept.generation.delete("/none"));
-        if polls == 0 || woken.0.swap(false, Ordering::SeqCst) {
-            polls += 1;
-            if lost.as_mut().poll(&mut cx).is_ready() {
-                // At first, when it stands still, when the lease is less safe, and when it is over.
-                assert!(polls <= 4, "looked {polls} times");
-                return;
-            }
+    let sending = async {
+        for _ in 0..100 {
+            advance(T / 50).await;
+            drop(kept.generation.delete("/none"));
         }
-    }
-    panic!("it is not told");
-}
-
-/// Whether somebody was woken.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+        panic!("it is not told");
+    };
+    or(told, sending).await;
+    // At first, when it stands still, when the lease is less safe, and when it is over.
+    assert!(looks.get() <= 4, "looked {} times", looks.get());
 }
 
 /// An answer may be late.
