@@ -31,6 +31,12 @@ pub struct Testing;
 #[derive(Debug)]
 pub struct Options;
 
+/// The reference of the names.
+#[cfg(doctest)]
+#[doc = include_str!("../../zklock-macros/lock_name.md")]
+#[derive(Debug)]
+pub struct LockName;
+
 /// Each example of the reference, and what the attribute makes of it, compiled.
 #[cfg(doctest)]
 macro_rules! compiled {

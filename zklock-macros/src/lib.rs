@@ -50,33 +50,7 @@ pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::unless(expansion, item.into()).into()
 }
 
-/// Returns the name of a lock that contains values, by the rules of [`macro@zk_locked`]: a
-/// `LockName`, or the error of the values. Every function that takes a name accepts both, so no `?`
-/// is needed.
-///
-/// ```
-/// use zklock::lock_name;
-///
-/// struct Order {
-///     id: u32,
-/// }
-///
-/// let (shop, order) = ("eu/1", Order { id: 7 });
-/// let name = lock_name!("orders/{shop}/{order.id}").unwrap();
-/// assert_eq!(name.as_str(), "orders/eu~2F1/7");
-///
-/// const ORDERS: &str = "orders";
-/// let name = lock_name!(ORDERS, namespace = "billing", key = order.id + 1).unwrap();
-/// assert_eq!(name.as_str(), "billing/orders/8");
-/// let empty = String::new();
-/// assert!(lock_name!("orders/{empty}").is_err());
-/// ```
-///
-/// The first argument is a string literal, or the path of a string constant, which is a complete
-/// name. `{variable}`, `{variable.field}`, `{tuple.0}` and `{self.field}` are filled in with
-/// `Display`; a value never adds a segment, and an empty one is an error. `namespace`, `key` and
-/// `crate` work as in the attribute, with one `key` at most. Literal text is checked at compile
-/// time.
+#[doc = include_str!("../lock_name.md")]
 #[proc_macro]
 pub fn lock_name(input: TokenStream) -> TokenStream {
     lock_name::expand(input.into()).into()

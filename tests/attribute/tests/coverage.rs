@@ -59,7 +59,7 @@ fn every_option_has_an_expansion_a_running_test_and_a_mistake() {
     for folder in [
         "zklock-macros/expansions",
         "tests/attribute/tests/behaviour",
-        "tests/attribute/tests/refused",
+        "tests/attribute-refused/tests/refused",
     ] {
         assert_eq!(missing(folder), [""; 0], "in {folder}");
     }
@@ -82,7 +82,7 @@ fn there_are_many_cases() {
         .map(|source| source.matches("#[zk_locked(").count())
         .sum();
     assert!(guarded >= 40, "{guarded} guarded functions run, in each edition");
-    let refused = sources("tests/attribute/tests/refused").len();
+    let refused = sources("tests/attribute-refused/tests/refused").len();
     assert!(refused >= 40, "{refused} mistakes");
 }
 

@@ -53,7 +53,7 @@ fn with(session: &Session, options: LockOptions) -> Mutex {
 /// Holds the lock in another process for a moment.
 async fn held_elsewhere(store: &Embedded) -> tokio::task::JoinHandle<()> {
     let guard = on(store).mutex("a").unwrap().acquire().await.unwrap();
-    tokio::spawn(async move {
+    crate::spawn(async move {
         sleep(Duration::from_millis(100)).await;
         guard.release().await.unwrap();
     })
@@ -75,7 +75,7 @@ async fn a_name_that_comes_again_goes_on() {
     whichever_is_forgotten(async |store, session| {
         let lock = |session: &Session| session.mutex("a").unwrap().with_driver(OneNode);
         let held = lock(&on(store)).acquire().await.unwrap();
-        tokio::spawn(async move {
+        crate::spawn(async move {
             sleep(Duration::from_millis(100)).await;
             held.release().await.unwrap();
         });
@@ -88,7 +88,7 @@ async fn a_name_that_comes_again_goes_on() {
 async fn a_try_of_a_busy_lock_says_so_and_those_behind_it_go_on() {
     whichever_is_forgotten(async |store, session| {
         let elsewhere = held_elsewhere(store).await;
-        let trying = tokio::spawn({
+        let trying = crate::spawn({
             let mutex = session.mutex("a").unwrap();
             async move { mutex.try_acquire().await.map(drop) }
         });
@@ -132,7 +132,7 @@ async fn the_look_behind_at_the_bound_of_handoffs_goes_on() {
         let mutex = with(session, LockOptions::default().handoffs(bound));
         let tasks = (0..4).map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let guard = mutex.acquire().await.unwrap();
                 tokio::task::yield_now().await;
                 guard.release().await.unwrap();
@@ -261,7 +261,7 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
         let fault = if in_doubt_first { Fault::lose_request() } else { Fault::forget_reply() };
         faults.inject(fault.on(Op::Create).path("read-node"));
         let read = || {
-            tokio::spawn({
+            crate::spawn({
                 let lock = lock.clone();
                 async move { lock.read().await.unwrap() }
             })
@@ -299,7 +299,7 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
         paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
     }
     let waiting =
-        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+        crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::forget_reply().on(Op::Children));
@@ -320,7 +320,7 @@ async fn who_may_not_ask_for_the_holder_is_told_so() {
     let raw = client(&store).await;
     raw.create(ahead, b"", NodeKind::EphemeralSequential).await.unwrap();
     let waiting =
-        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+        crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(9));
@@ -338,7 +338,7 @@ async fn a_permit_is_not_busy_with_who_has_left_long_ago() {
     let theirs = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
     let theirs = raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
     let waiting =
-        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+        crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::forget_reply().on(Op::Children));
@@ -358,7 +358,7 @@ async fn the_only_node_of_a_lock_is_not_in_the_way_once_it_has_gone() {
     let raw = client(&store).await;
     raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
     let waiting =
-        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+        crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::forget_reply().on(Op::Create));
@@ -390,9 +390,9 @@ async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so(
         faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(99));
         faults.hold_replies();
         let waits = lock.clone();
-        let waits = tokio::spawn(async move { waits.acquire_timeout(LONG).await.map(drop) });
+        let waits = crate::spawn(async move { waits.acquire_timeout(LONG).await.map(drop) });
         sleep(Duration::from_millis(1)).await;
-        let tries = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
+        let tries = crate::spawn(async move { lock.try_acquire().await.map(drop) });
         sleep(Duration::from_millis(1)).await;
         faults.release();
         let error = timeout(T, tries).await.unwrap().unwrap().unwrap_err();
@@ -412,7 +412,7 @@ async fn a_permit_is_busy_with_who_is_still_there() {
     let theirs = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
     let path = raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
     let waiting =
-        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+        crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::forget_reply().on(Op::Children));

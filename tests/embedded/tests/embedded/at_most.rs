@@ -148,7 +148,7 @@ async fn calls_that_were_carried_into_other_tasks_end_as_well() {
     let mut carried = None;
     let carrying = outer.execute("a", async || {
         let call = carry(async move { inner.execute("a", pending::<()>).await });
-        carried = Some(tokio::spawn(call));
+        carried = Some(crate::spawn(call));
         sleep(LIMIT / 2).await;
     });
     carrying.await.unwrap();
@@ -170,7 +170,7 @@ async fn the_time_of_several_locks_begins_when_all_are_held() {
     let busy = on(&store).mutex("b").unwrap().acquire().await.unwrap();
     let both = ["a", "b"].map(|name| session.mutex(name).unwrap().with_options(limited()));
     let both = MultiLock::new(both).unwrap();
-    let acquiring = tokio::spawn(async move { both.acquire().await.unwrap() });
+    let acquiring = crate::spawn(async move { both.acquire().await.unwrap() });
     sleep(3 * LIMIT).await;
     assert!(!acquiring.is_finished());
     drop(busy);

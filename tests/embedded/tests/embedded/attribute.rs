@@ -50,7 +50,7 @@ async fn it_guards_async_functions() {
     assert_eq!(create_order("41").await.unwrap(), 42);
     assert!(matches!(create_order("x").await, Err(ApiError::Parse)));
     assert!(contenders(&store, "/zklock/createOrder").await.is_empty());
-    assert_eq!(tokio::spawn(create_order("1")).await.unwrap().unwrap(), 2);
+    assert_eq!(crate::spawn(create_order("1")).await.unwrap().unwrap(), 2);
 }
 
 #[test]

@@ -51,7 +51,7 @@ async fn who_holds_it_through_one_handle_and_waits_for_itself_through_another_is
             assert_told(&error);
             assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
             // Another task waits for it, and so does who said that another one releases it.
-            let waiting = tokio::spawn({
+            let waiting = crate::spawn({
                 let mutex = mutex(&session, second);
                 async move { mutex.acquire().await.map(drop) }
             });
@@ -96,7 +96,7 @@ async fn readers_hold_it_together_and_who_waits_behind_a_writer_for_itself_is_to
         let beside = rw_lock(&session, second).read().await.unwrap();
         assert_told(&rw_lock(&session, second).write_timeout(LONG).await.unwrap_err());
         drop(beside);
-        let writing = tokio::spawn({
+        let writing = crate::spawn({
             let lock = rw_lock(&session, second);
             async move { lock.write().await.map(drop) }
         });
@@ -137,7 +137,7 @@ async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
         let (store, session) = store();
         let reading = rw_lock(&session, first).read().await.unwrap();
         let elsewhere = rw_lock(&on(&store), plain);
-        let writing = tokio::spawn(async move { elsewhere.write().await.map(drop) });
+        let writing = crate::spawn(async move { elsewhere.write().await.map(drop) });
         tokio::time::sleep(Duration::from_millis(10)).await;
         let lock = rw_lock(&session, second);
         let waiting = timeout(Duration::from_millis(1_100), lock.read()).await;
@@ -172,7 +172,7 @@ async fn tasks_that_wait_for_each_other_are_not_taken_for_one() {
     let (store, session) = store();
     let tasks = kinds().into_iter().cycle().take(40).map(|options| {
         let mutex = mutex(&session, options);
-        tokio::spawn(async move {
+        crate::spawn(async move {
             let guard = mutex.acquire().await.unwrap();
             tokio::task::yield_now().await;
             guard.release().await.unwrap();

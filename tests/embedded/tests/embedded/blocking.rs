@@ -103,7 +103,7 @@ fn nesting_follows_the_scope() {
 #[tokio::test(start_paused = true)]
 async fn a_blocking_acquire_that_waits_for_its_own_thread_names_spawn_blocking() {
     let session = Session::embedded();
-    let holding = tokio::spawn({
+    let holding = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move {
             let _guard = mutex.acquire().await.unwrap();

@@ -105,7 +105,7 @@ async fn a_thousand_random_cancellations_leave_nothing() {
     for n in 0..1_000 {
         let mutex = if n % 2 == 0 { session.mutex("a") } else { other.mutex("a") }.unwrap();
         let (start, patience, hold) = (random(300), random(40), random(3));
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             tokio::time::sleep(Duration::from_millis(start)).await;
             let acquiring = mutex.acquire();
             let patience = Duration::from_millis(patience);

@@ -72,7 +72,7 @@ async fn crowd(count: usize) -> (Embedded, Counting, MutexGuard, Vec<Waiting>) {
     store.record();
     let waiting = (0..count).map(|_| {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire().await })
+        crate::spawn(async move { mutex.acquire().await })
     });
     let waiting = waiting.collect();
     tokio::time::sleep(20 * ANSWER).await;
@@ -156,7 +156,7 @@ async fn those_whose_time_is_over_ask_together_who_holds() {
         store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
         let waiting = (0..count).map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move { mutex.acquire_timeout(TIMEOUT).await })
+            crate::spawn(async move { mutex.acquire_timeout(TIMEOUT).await })
         });
         let waiting: Vec<Waiting> = waiting.collect();
         tokio::time::sleep(TIMEOUT / 2).await;

@@ -79,7 +79,7 @@ async fn tries_that_are_shorter_than_a_look_at_the_clock_end_in_time_and_let_oth
     let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let turns = Arc::new(AtomicU32::new(0));
     let counted = turns.clone();
-    let others = tokio::spawn(async move {
+    let others = crate::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(1)).await;
             counted.fetch_add(1, Ordering::Relaxed);
@@ -171,13 +171,13 @@ async fn local_waiters_time_out_without_taking_the_node_along() {
     let (store, session) = store();
     let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let mutex = session.mutex("a").unwrap();
-    let patient = tokio::spawn({
+    let patient = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await.map(|guard| guard.fencing_token()) }
     });
     tokio::task::yield_now().await;
     let before = contenders(&store, "/zklock/a").await;
-    let impatient = tokio::spawn({
+    let impatient = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire_timeout(Duration::from_millis(100)).await }
     });
@@ -200,7 +200,7 @@ async fn a_holder_of_this_process_is_told_truly() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let wait = |timeout| {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(timeout)).await })
+        crate::spawn(async move { mutex.acquire_timeout(Duration::from_secs(timeout)).await })
     };
     let (first, second) = (wait(5), wait(6));
     let first = first.await.unwrap().unwrap_err();
@@ -278,7 +278,7 @@ async fn held_and_wanted(session: &Session) -> (Mutex, MutexGuard, Waiting) {
     let mutex = session.mutex("a").unwrap().with_options(options);
     let held = mutex.acquire().await.unwrap();
     let next = mutex.clone();
-    let next = tokio::spawn(async move { next.acquire_timeout(Duration::from_secs(2)).await });
+    let next = crate::spawn(async move { next.acquire_timeout(Duration::from_secs(2)).await });
     tokio::task::yield_now().await;
     (mutex, held, next)
 }

@@ -36,7 +36,7 @@ async fn after_a_lost_holder_the_next_waits() {
     let (store, session) = store();
     let other = delayed(&on(&store));
     let guard = delayed(&session).acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let start = Instant::now();
     crash(&store, &session);
@@ -59,7 +59,7 @@ async fn after_a_release_nobody_waits() {
     }
     // Nor after a release that somebody was waiting for.
     let guard = delayed(&session).acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let start = Instant::now();
     guard.release().await.unwrap();
@@ -109,7 +109,7 @@ async fn a_silent_server_is_no_busy_lock() {
     let other = on(&store);
     let _guard = delayed(&session).acquire().await.unwrap();
     crash(&store, &session);
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = delayed(&other);
         async move { mutex.acquire_timeout(Duration::from_secs(2)).await.unwrap_err() }
     });
@@ -123,7 +123,7 @@ async fn a_late_release_leaves_the_mark_of_the_next() {
     let (store, session) = store();
     let other = delayed(&on(&store));
     let guard = delayed(&session).acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let start = Instant::now();
     client(&store).await.delete(guard.path()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_grant_that_is_handed_on_costs_no_commit() {
     let tasks: Vec<_> = (0..10)
         .map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+            crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -205,7 +205,7 @@ async fn data_that_comes_between_the_look_and_the_mark_stays() {
     // The mark is not applied, and what others wrote has the version that it would have had.
     faults.inject(Fault::lose_request().on(Op::Multi));
     let mutex = delayed(&session);
-    let acquiring = tokio::spawn(async move { mutex.acquire().await.map(drop) });
+    let acquiring = crate::spawn(async move { mutex.acquire().await.map(drop) });
     tokio::task::yield_now().await;
     client(&store).await.set("/zklock/a", b"3").await.unwrap();
     assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);

@@ -23,7 +23,7 @@ async fn there_is_one_node_and_whoever_made_it_holds_the_lock() {
     assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
     assert_eq!(error.holder().unwrap().owner.pid, Some(std::process::id()));
     assert_eq!(contenders(&store, "/zklock/a").await, ["lock"]);
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let lock = other.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
         async move { lock.acquire().await.unwrap() }
     });
@@ -45,7 +45,7 @@ async fn tasks_of_one_session_and_of_many_never_overlap() {
     for task in 0..10 {
         let session = if task % 2 == 0 { session.clone() } else { on(&store) };
         let inside = inside.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
             for _ in 0..20 {
                 let guard = lock.acquire().await.unwrap();

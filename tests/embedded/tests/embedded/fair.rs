@@ -28,8 +28,8 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
             let mutex = if number % 3 == 0 { strict.clone() } else { fair(&session, "a") };
             let elsewhere = fair(&session, &format!("b{number}"));
             [
-                tokio::spawn(async move { mutex.acquire().await.map(drop) }),
-                tokio::spawn(async move { elsewhere.acquire().await.map(drop) }),
+                crate::spawn(async move { mutex.acquire().await.map(drop) }),
+                crate::spawn(async move { elsewhere.acquire().await.map(drop) }),
             ]
         })
         .collect();
@@ -72,7 +72,7 @@ async fn acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
         let name = format!("new/{round}/lock");
         let mutex = fair(&session, &name);
         let theirs = other.mutex(&name).unwrap();
-        let theirs = tokio::spawn(async move {
+        let theirs = crate::spawn(async move {
             tokio::time::sleep(Duration::from_micros(round % 20 * 500)).await;
             theirs.acquire().await.unwrap().release().await.unwrap();
         });
@@ -219,7 +219,7 @@ async fn a_blocking_acquire_of_permits_behind_its_own_thread_is_refused() {
     let (_store, session) = prompt();
     let semaphore = fair_semaphore(&session, 2, false);
     let held = semaphore.acquire().await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(2).await.map(drop) }
     });

@@ -60,7 +60,7 @@ async fn who_was_stopped_beyond_its_deadline_is_answered_at_once() {
     faults.inject(Fault::cut_before().on(Op::Create));
     let mutex = session.mutex("a").unwrap();
     let start = Instant::now();
-    let waiting = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(2)).await });
+    let waiting = crate::spawn(async move { mutex.acquire_timeout(Duration::from_secs(2)).await });
     tokio::task::yield_now().await;
     // As a process does that was stopped: nothing happened for so long, and then all is late.
     tokio::time::advance(Duration::from_secs(3)).await;
@@ -103,10 +103,10 @@ async fn a_refused_delete_keeps_no_reader_from_those_that_read_in_the_same_sessi
     for _ in 0..2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let lock = session.rw_lock("read").unwrap();
-        let beside = tokio::spawn(async move { lock.read_timeout(Duration::from_secs(1)).await });
+        let beside = crate::spawn(async move { lock.read_timeout(Duration::from_secs(1)).await });
         assert!(beside.await.unwrap().unwrap().is_valid());
         let lock = session.rw_lock("read").unwrap();
-        let beside = tokio::spawn(async move { lock.try_read().await });
+        let beside = crate::spawn(async move { lock.try_read().await });
         assert!(beside.await.unwrap().unwrap().is_valid());
     }
     assert!(reading.is_valid());
@@ -141,7 +141,7 @@ async fn a_guard_says_lost_before_silence_can_free_the_node() {
     let other = on(&store);
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let token = guard.fencing_token();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = other.mutex("a").unwrap();
         async move { (mutex.acquire().await.unwrap().fencing_token(), Instant::now()) }
     });
@@ -199,7 +199,7 @@ async fn after_the_session_is_killed_a_waiter_acquires_with_the_new_one() {
     let (store, session) = store();
     let (id, generation) = session.zookeeper_session().unwrap();
     let other = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -215,7 +215,7 @@ async fn after_the_session_is_killed_a_waiter_acquires_with_the_new_one() {
 async fn guards_are_lost_with_their_session() {
     let (store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let local = tokio::spawn({
+    let local = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -244,12 +244,12 @@ async fn a_node_deleted_from_outside_is_lost() {
 async fn a_waiter_whose_node_is_deleted_from_outside_queues_up_again() {
     let (store, session) = prompt();
     let first = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    let second = tokio::spawn({
+    let second = crate::spawn({
         let mutex = on(&store).mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
     tokio::task::yield_now().await;
-    let third = tokio::spawn({
+    let third = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -331,7 +331,7 @@ async fn no_node_is_made_when_the_connection_goes_down_during_a_wait() {
 async fn draining_stops_waiters_and_lets_holders_finish() {
     let (_store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await }
     });
@@ -343,7 +343,7 @@ async fn draining_stops_waiters_and_lets_holders_finish() {
     assert!(session.mutex("b").unwrap().acquire().await.unwrap_err().is_closing());
     assert_eq!(session.state(), SessionState::Draining);
     assert!(guard.is_valid() && !session.is_ready());
-    let draining = tokio::spawn({
+    let draining = crate::spawn({
         let session = session.clone();
         async move { session.drain(Duration::from_secs(60)).await }
     });

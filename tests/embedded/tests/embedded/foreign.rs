@@ -155,7 +155,7 @@ async fn foreign_and_malformed_children_are_in_nobodys_way_in_any_layout() {
         };
         let seen = queue.contenders().await.unwrap();
         assert_eq!(seen.len(), 1, "{layout}: {seen:?}");
-        let waiting = tokio::spawn({
+        let waiting = crate::spawn({
             let lock = lock(&other).unwrap();
             async move { lock.acquire().await.unwrap() }
         });
@@ -197,7 +197,7 @@ async fn a_lock_below_is_passed_by_though_its_name_looks_like_a_contenders() {
         } else {
             assert!(tried.unwrap_err().is_busy(), "{layout}");
         }
-        let waiting = tokio::spawn({
+        let waiting = crate::spawn({
             let lock = lock(&other).unwrap();
             async move { lock.acquire().await.unwrap() }
         });
@@ -251,7 +251,7 @@ async fn ahead(store: &Embedded, name: &str, stays: bool) -> String {
 
 /// However long it takes.
 async fn is_waited_for(store: &Embedded, lock: AnyLock, path: &str, layout: &str) {
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { lock.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(!waiting.is_finished(), "{layout}");
     client(store).await.delete(path).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing
         directory(&store).await;
         let path = ahead(&store, peer, true).await;
         let made = lock(&session).unwrap();
-        let waiting = tokio::spawn(async move { made.acquire().await });
+        let waiting = crate::spawn(async move { made.acquire().await });
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(!waiting.is_finished(), "{layout}");
         let error = waiting.await.unwrap().unwrap_err();
@@ -295,7 +295,7 @@ async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "{layout}");
         // One that goes in time was somebody's.
         let made = lock(&session).unwrap();
-        let waiting = tokio::spawn(async move { made.acquire().await });
+        let waiting = crate::spawn(async move { made.acquire().await });
         tokio::time::sleep(Duration::from_secs(4)).await;
         client(&store).await.delete(&path).await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
@@ -319,7 +319,7 @@ async fn several_contenders_that_are_not_ephemeral_are_an_error_after_a_while_as
                 maker.create(&path, b"\xff", NodeKind::Persistent).await.unwrap();
             }
             let lock = lock(&session).unwrap();
-            let waiting = tokio::spawn(async move { lock.acquire().await });
+            let waiting = crate::spawn(async move { lock.acquire().await });
             tokio::time::sleep(Duration::from_secs(4)).await;
             assert!(!waiting.is_finished(), "{layout}");
             let error = tokio::time::timeout(Duration::from_secs(600), waiting).await;
@@ -348,7 +348,7 @@ async fn a_contender_that_is_not_ephemeral_has_a_session_timeout_of_its_own_behi
     let third = "/zklock/a/_c_y-lock-";
     peer.create(third, b"", NodeKind::EphemeralSequential).await.unwrap();
     let made = tokio::time::Instant::now();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    let waiting = crate::spawn(async move { mutex.acquire().await });
     let error = tokio::time::timeout(10 * minute, waiting).await.unwrap().unwrap().unwrap_err();
     assert!(format!("{error:#}").contains(&format!("{path} is not an ephemeral node")), "{error}");
     assert!(made.elapsed() >= 10 * second, "{:?}", made.elapsed());
@@ -404,7 +404,7 @@ async fn of_two_leases_one_that_stays_leaves_the_other() {
     let other = Session::embedded_builder(&store).open().unwrap();
     // The second node: the number 0 was taken by hand.
     let held = lock(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let lock = lock(&session);
         async move { lock.acquire().await.unwrap() }
     });
@@ -432,7 +432,7 @@ async fn permits_that_never_come_back_are_an_error_after_a_while_and_nothing_is_
         peer.create(&format!("{leases}/color"), b"", NodeKind::Persistent).await.unwrap();
         let one = semaphore(&session).acquire().await.unwrap();
         let other = Session::embedded_builder(&store).open().unwrap();
-        let waiting = tokio::spawn({
+        let waiting = crate::spawn({
             let semaphore = semaphore(&other);
             async move { semaphore.acquire().await.unwrap() }
         });
@@ -485,7 +485,7 @@ async fn whoever_counts_rests_until_something_changes_also_beside_a_foreign_chil
     client(&store).await.create("/zklock/a/notes", b"", NodeKind::Persistent).await.unwrap();
     store.record();
     let waiting = lock(&session);
-    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    let waiting = crate::spawn(async move { waiting.acquire().await.map(drop) });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let requests = store.recorded().len();
     assert!(requests < 10, "{requests} requests");

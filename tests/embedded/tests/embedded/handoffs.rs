@@ -40,7 +40,7 @@ type Order = Arc<Mutex<Vec<&'static str>>>;
 /// Acquires, and notes it.
 fn queue_up(lock: &AnyLock, name: &'static str, order: &Order, hold: Duration) {
     let (lock, order) = (lock.clone(), order.clone());
-    tokio::spawn(async move {
+    crate::spawn(async move {
         let _guard = lock.acquire().await.unwrap();
         order.lock().unwrap().push(name);
         sleep(hold).await;
@@ -93,7 +93,7 @@ async fn permits_are_handed_on_no_longer_since_the_first_of_them_came_from_zooke
     }
     settle().await;
     let there = semaphore(&on(&store), 2, Handoffs::NONE);
-    let waiting = tokio::spawn(async move {
+    let waiting = crate::spawn(async move {
         let _permit = there.acquire().await.unwrap();
         start.elapsed()
     });
@@ -116,7 +116,7 @@ async fn a_permit_that_comes_at_the_end_of_a_turn_begins_no_second_one() {
     }
     settle().await;
     let there = semaphore(&on(&store), 2, Handoffs::NONE);
-    let waiting = tokio::spawn(async move {
+    let waiting = crate::spawn(async move {
         let _permits = there.acquire_many(2).await.unwrap();
         start.elapsed()
     });
@@ -189,7 +189,7 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
             let lock = locks(&session, Handoffs::NONE).swap_remove(kind).1;
             let guard = lock.acquire().await.unwrap();
             let node = guard.path().to_owned();
-            let theirs = tokio::spawn(async move {
+            let theirs = crate::spawn(async move {
                 if is_wanted {
                     let guard = there.acquire().await.unwrap();
                     sleep(LONG).await;
@@ -197,7 +197,7 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
                 }
             });
             settle().await;
-            let next = tokio::spawn(async move {
+            let next = crate::spawn(async move {
                 let guard = lock.acquire().await.unwrap();
                 sleep(LONG).await;
                 guard.path().to_owned()
@@ -227,7 +227,7 @@ async fn a_release_at_the_bound_ends_in_time_in_silence() {
     let (store, session) = prompt();
     let lock = locks(&session, Handoffs::NONE).swap_remove(0).1;
     let guard = lock.acquire().await.unwrap();
-    let next = tokio::spawn(async move { lock.acquire().await.unwrap().is_valid() });
+    let next = crate::spawn(async move { lock.acquire().await.unwrap().is_valid() });
     settle().await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.silence();

@@ -122,7 +122,7 @@ async fn tasks_of_the_process_wait_for_the_end_too() {
     let start = Instant::now();
     let guard = mutex.acquire().await.unwrap();
     let (token, path) = (guard.fencing_token(), guard.path().to_owned());
-    let waiting = tokio::spawn(async move {
+    let waiting = crate::spawn(async move {
         let guard = mutex.acquire().await.unwrap();
         (guard.fencing_token(), guard.path().to_owned())
     });
@@ -233,7 +233,7 @@ async fn machines_that_begin_with_the_option_at_once_do_not_stand_in_each_others
     let start = Instant::now();
     let machines = [1, 2, 3].map(|_| {
         let mutex = held(&on(&store), "a");
-        tokio::spawn(async move { mutex.acquire_timeout(5 * SECOND).await.is_ok() })
+        crate::spawn(async move { mutex.acquire_timeout(5 * SECOND).await.is_ok() })
     });
     let mut ran = 0;
     for machine in machines {

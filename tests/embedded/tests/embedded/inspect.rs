@@ -33,12 +33,12 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
     peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
     peer.create("/zklock/a/inner", b"", NodeKind::Persistent).await.unwrap();
     let other = on(&store);
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = other.mutex("a").unwrap();
         async move { mutex.acquire().await }
     });
     until_queued(&store, 4).await;
-    let here = tokio::spawn({
+    let here = crate::spawn({
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await }
     });
@@ -153,7 +153,7 @@ async fn events_begin_with_the_queue_as_it_is_and_go_on_in_order() {
     let mut events = watcher.site("a").unwrap().events();
     assert_eq!(told(events.next().await), ("joined", node(first.path())));
     assert_eq!(told(events.next().await), ("granted", node(first.path())));
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = other.mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -173,7 +173,7 @@ async fn events_begin_with_the_queue_as_it_is_and_go_on_in_order() {
 async fn a_lock_that_nobody_has_used_yet_can_be_watched() {
     let (_store, session) = store();
     let mut events = session.site("a/b/c").unwrap().events();
-    let next = tokio::spawn(async move { told(events.next().await).0 });
+    let next = crate::spawn(async move { told(events.next().await).0 });
     tokio::task::yield_now().await;
     let _guard = session.mutex("a/b/c").unwrap().acquire().await.unwrap();
     assert_eq!(next.await.unwrap(), "joined");
@@ -186,7 +186,7 @@ async fn a_directory_that_is_made_between_two_looks_is_seen() {
         let (store, session) = store();
         let other = on(&store);
         let mut events = session.site("deep/down/below/a").unwrap().events();
-        let joined = tokio::spawn(async move { events.next().await });
+        let joined = crate::spawn(async move { events.next().await });
         tokio::task::yield_now().await;
         let _guard = other.mutex("deep/down/below/a").unwrap().acquire().await.unwrap();
         // A slow look comes only after seconds.
@@ -205,7 +205,7 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     let acquire = |name: String| {
         let nightly = LockOptions::new().label("nightly");
         let mutex = session.mutex(&name).unwrap().with_options(nightly);
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let busy: Vec<_> = (0..9).map(|number| acquire(format!("busy/n{number}"))).collect();
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -284,7 +284,7 @@ async fn of_several_permits_each_node_tells_of_its_own_holder() {
     let first = semaphore("import").acquire().await.unwrap();
     let second = semaphore("report").acquire().await.unwrap();
     let next = semaphore("invoice");
-    let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+    let next = crate::spawn(async move { next.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
     let path = first.path().to_owned();
     drop(first);
@@ -349,7 +349,7 @@ async fn the_label_is_in_the_node_and_in_the_error_of_who_finds_it_busy() {
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(seen(other.site("rw").unwrap()).await, ["prices"]);
     let waiting = other.mutex("mutex").unwrap().with_options(label("report"));
-    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { waiting.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(seen(other.site("mutex").unwrap()).await, ["import", "report"]);
     drop((guard, reader, permits));
@@ -365,7 +365,7 @@ async fn exactly_the_node_is_broken_that_was_seen() {
     let site = other.site("a").unwrap();
     let seen = site.contenders().await.unwrap().remove(0);
     let next = other.mutex("a").unwrap();
-    let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+    let next = crate::spawn(async move { next.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
     // Another node of this name, and another name.
     let mut wrong = seen.clone();

@@ -114,7 +114,7 @@ async fn a_wait_for_a_guard_of_the_same_task_is_told_after_a_second_and_at_the_e
         let error = lock.try_acquire().await.unwrap_err();
         assert_told(&error);
         // A wait for somebody else is none for oneself, and a guard that was given away neither.
-        let other = tokio::spawn({
+        let other = crate::spawn({
             let lock = alone(&lock);
             async move { lock.acquire_timeout(Duration::from_secs(2)).await.unwrap_err() }
         });
@@ -137,7 +137,7 @@ async fn a_wait_in_a_scope_for_a_guard_of_that_scope_is_told() {
                 let _guard = lock.acquire().await.unwrap();
                 let one = alone(&lock);
                 let nested = async move { one.acquire_timeout(Duration::from_secs(2)).await };
-                tokio::spawn(carry(nested)).await.unwrap().unwrap_err()
+                crate::spawn(carry(nested)).await.unwrap().unwrap_err()
             })
             .await;
         assert_told(&error);
@@ -258,7 +258,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         body.unwrap();
         assert_deadlock(&error);
         // And one that waits ahead.
-        let held = tokio::spawn({
+        let held = crate::spawn({
             let mutex = session.mutex("body").unwrap();
             async move { mutex.acquire().await.unwrap() }
         });
@@ -273,14 +273,14 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         assert_deadlock(&error);
         drop(waited.unwrap());
     };
-    tokio::spawn(run).await.unwrap();
+    crate::spawn(run).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_blocking_acquire_is_refused_where_its_own_thread_holds() {
     let (_store, session) = store();
     for lock in kinds(&session) {
-        let held = tokio::spawn({
+        let held = crate::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await.unwrap() }
         });
@@ -310,7 +310,7 @@ async fn a_blocking_acquire_is_refused_behind_a_waiter_of_its_own_thread() {
     let (store, session) = store();
     for (lock, theirs) in kinds(&session).into_iter().zip(kinds(&crate::support::on(&store))) {
         let held = theirs.acquire().await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = crate::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await.map(drop) }
         });
@@ -329,7 +329,7 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
     store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
     for (lock, theirs) in kinds(&session).into_iter().zip(kinds(&crate::support::on(&store))) {
         let held = theirs.acquire().await.unwrap();
-        let trying = tokio::spawn({
+        let trying = crate::spawn({
             let lock = lock.clone();
             async move { lock.try_acquire().await.map(drop) }
         });
@@ -361,7 +361,7 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
         AnyLock::Write(fair_writer),
         AnyLock::Permits(session.semaphore("c", 1).unwrap(), 1),
     ] {
-        let trying = tokio::spawn({
+        let trying = crate::spawn({
             let lock = lock.clone();
             async move { lock.try_acquire().await }
         });
@@ -407,7 +407,7 @@ async fn readers_of_a_thread_are_in_nobodys_way_but_a_writers() {
     let first = lock.read().await.unwrap();
     let second = lock.blocking_read().unwrap();
     assert_deadlock(&lock.blocking_write_timeout(LIMIT).unwrap_err());
-    let writer = tokio::spawn({
+    let writer = crate::spawn({
         let lock = lock.clone();
         async move { lock.write().await.map(drop) }
     });

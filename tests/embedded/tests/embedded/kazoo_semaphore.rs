@@ -92,7 +92,7 @@ async fn there_is_never_a_node_too_many_not_even_of_one_who_waits() {
     }];
     store.record();
     let semaphore = other(&store).semaphore("printers", 2).unwrap();
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     settle().await;
     assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (2, 1));
     let tried = other(&store).semaphore("printers", 2).unwrap().try_acquire().await.unwrap_err();
@@ -120,7 +120,7 @@ async fn several_permits_are_taken_all_or_none() {
     settle().await;
     assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (1, 0));
     let two = semaphore.acquire_many(2).await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let semaphore = printers(&session, 3);
         async move { semaphore.acquire_many(3).await.unwrap() }
     });
@@ -137,7 +137,7 @@ async fn a_cancelled_waiter_leaves_nothing() {
     let (store, session) = store();
     let held = printers(&session, 1).acquire().await.unwrap();
     let semaphore = other(&store).semaphore("printers", 1).unwrap();
-    let waiting = tokio::spawn(async move { semaphore.acquire().await });
+    let waiting = crate::spawn(async move { semaphore.acquire().await });
     settle().await;
     assert_eq!(contenders(&store, INNER).await.len(), 1);
     waiting.abort();
@@ -210,7 +210,7 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
     // The limit is compared, the inner lock is taken, those inside are counted, the permit is created:
     // 100 ms each.
     faults.delay_replies(Duration::from_millis(100));
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(350)).await;
     let [inner] = &contenders(&store, INNER).await[..] else { panic!("the inner lock is taken") };
     let peer = client(&store).await;
@@ -235,7 +235,7 @@ async fn local_waiters_are_handed_permits_in_memory() {
     let tasks: Vec<_> = (0..20)
         .map(|_| {
             let semaphore = semaphore.clone();
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let permit = semaphore.acquire().await.unwrap();
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 drop(permit);
@@ -283,7 +283,7 @@ async fn the_limit_is_agreed_on_where_the_node_is_deleted_between_reading_and_wr
         kazoo.create(PRINTERS, b"", NodeKind::Persistent).await.unwrap();
         store.faults(id).delay_replies(LATE);
         let semaphore = printers(&session, 3);
-        let acquired = tokio::spawn(async move { semaphore.acquire().await });
+        let acquired = crate::spawn(async move { semaphore.acquire().await });
         // It was read; the answer is under way.
         tokio::time::sleep(LATE / 2).await;
         kazoo.delete(PRINTERS).await.unwrap();
@@ -347,7 +347,7 @@ async fn who_may_not_write_the_limit_compares_it_all_the_same() {
         let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
         faults.inject(Fault::refuse(refused).on(Op::Multi).path("printers"));
         faults.hold_replies();
-        let acquiring = tokio::spawn({
+        let acquiring = crate::spawn({
             let printers = printers(&session, 3);
             async move { printers.acquire().await }
         });
@@ -438,7 +438,7 @@ async fn whoever_came_without_the_inner_lock_is_counted_before_the_grant() {
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     // The limit is compared, the inner lock is taken, those inside are counted: 100 ms each.
     faults.delay_replies(Duration::from_millis(100));
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(250)).await;
     kazoo_creates(&store, "/zklock/printers/rogue", b"", NodeKind::Ephemeral).await;
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -112,7 +112,7 @@ async fn who_waits_uses_the_name_too() {
     settle().await;
     let theirs = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
     raw.create(theirs, b"", NodeKind::Ephemeral).await.unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire_timeout(SHORT).await });
+    let waiting = crate::spawn(async move { mutex.acquire_timeout(SHORT).await });
     settle().await;
     let refused = semaphore(&session, false).acquire().await.unwrap_err();
     assert_told(&refused, "a mutex", "waits for");
@@ -368,7 +368,7 @@ async fn a_node_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     raw.create(left, b"", NodeKind::Persistent).await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::forget_reply().on(Op::Get).path("-lease-"));
-    let waiting = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(9)).await });
+    let waiting = crate::spawn(async move { mutex.acquire_timeout(Duration::from_secs(9)).await });
     settle().await;
     let names = raw.children("/zklock/a").await.unwrap();
     let own = names.iter().find(|name| name.contains("-lock-")).unwrap();
@@ -431,7 +431,7 @@ async fn a_permit_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     // The first read is of the inner lock, the next one of the directory above, behind the creation.
     faults.inject(Fault::forget_reply().on(Op::Get).skip(1));
     let waiting =
-        tokio::spawn(async move { semaphore.acquire_timeout(Duration::from_secs(9)).await });
+        crate::spawn(async move { semaphore.acquire_timeout(Duration::from_secs(9)).await });
     settle().await;
     let own = raw.children(leases).await.unwrap().pop().unwrap();
     raw.delete(&format!("{leases}/{own}")).await.unwrap();

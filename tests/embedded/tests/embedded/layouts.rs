@@ -294,7 +294,7 @@ async fn a_lock_directory_is_removed_after_the_release_unless_it_is_in_use() {
     let client = client(&store).await;
     for _ in 0..3 {
         let guard = one.mutex("createOrder").unwrap().acquire().await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = crate::spawn({
             let mutex = two.mutex("createOrder").unwrap();
             async move { mutex.acquire().await.unwrap() }
         });
@@ -320,7 +320,7 @@ async fn of_max_leases_so_many_hold_and_whoever_goes_makes_room() {
     let third = next();
     assert!(third.try_acquire().await.unwrap_err().is_busy());
     let [third, fourth] =
-        [third, next()].map(|mutex| tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+        [third, next()].map(|mutex| crate::spawn(async move { mutex.acquire().await.unwrap() }));
     while contenders(&store, "/zklock/a").await.len() < 4 {
         tokio::task::yield_now().await;
     }

@@ -68,7 +68,7 @@ async fn somebody_who_came_while_it_was_held_ends_it_too() {
     drop(mutex.acquire().await.unwrap());
     let guard = mutex.acquire().await.unwrap();
     let other = on(&store).mutex("a").unwrap();
-    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(10)).await;
     guard.release().await.unwrap();
     let waiting = tokio::time::timeout(Duration::from_millis(10), waiting);
@@ -165,7 +165,7 @@ async fn at_the_bound_other_processes_come_first() {
     let mut queue_up = |session: &Session, name: &'static str| {
         let mutex = session.mutex("a").unwrap().with_options(options);
         let order = order.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
             order.lock().unwrap().push(name);
             tokio::task::yield_now().await;
@@ -198,7 +198,7 @@ async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
     let mut tasks: Vec<_> = (0..20)
         .map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let _guard = mutex.acquire().await.unwrap();
                 tokio::time::sleep(inside).await;
                 None
@@ -206,7 +206,7 @@ async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    tasks.push(tokio::spawn(async move {
+    tasks.push(crate::spawn(async move {
         let _guard = others.acquire().await.unwrap();
         Some(start.elapsed())
     }));
@@ -230,7 +230,7 @@ async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
     let tasks: Vec<_> = (0..12)
         .map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+            crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -253,7 +253,7 @@ async fn a_fair_lock_gives_every_waiter_its_own_node() {
         let session = if n % 3 == 0 { &other } else { &session };
         let mutex = session.mutex("a").unwrap().with_options(fair);
         let order = order.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
             order.lock().unwrap().push(n);

@@ -33,7 +33,7 @@ async fn held_by(session: &Session) -> Vec<MutexGuard> {
 fn waiting_in(session: &Session, locks: usize) -> Vec<Waiting> {
     let wait = |number| {
         let mutex = session.mutex(format!("many/a{number}")).unwrap();
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     (0..locks).map(wait).collect()
 }
@@ -107,7 +107,7 @@ async fn what_streams_and_limits_watch_is_counted_with_what_waiters_watch() {
     // Not for the locks whose changes are followed: those would be told.
     let wait = |number| {
         let mutex = session.mutex(name("held", number)).unwrap();
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let waiting: Vec<_> = (EACH..held.len()).map(wait).collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -134,7 +134,7 @@ async fn busy() -> (Embedded, Session, i64, (Vec<Waiting>, Waiting)) {
     tokio::task::yield_now().await;
     assert_eq!(sessions(&store), HashSet::from([first]));
     let ninth = session.mutex("many/ninth").unwrap();
-    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
+    let ninth = crate::spawn(async move { ninth.acquire().await.unwrap() });
     tokio::task::yield_now().await;
     (store, session, first, (waiting, ninth))
 }
@@ -222,7 +222,7 @@ async fn who_waits_does_not_keep_a_connection_busy() {
                 .unwrap(),
         );
         let exclusive = session.mutex(&name).unwrap().with_driver(zklock::layout::OneNode);
-        waiting.push(tokio::spawn(async move { exclusive.acquire().await.unwrap() }));
+        waiting.push(crate::spawn(async move { exclusive.acquire().await.unwrap() }));
         tokio::task::yield_now().await;
     }
     let before = sessions(&store);

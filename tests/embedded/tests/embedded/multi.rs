@@ -58,7 +58,7 @@ async fn one_deadline_holds_over_all() {
     let (store, session) = store();
     let a = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let _b = on(&store).mutex("b").unwrap().acquire().await.unwrap();
-    tokio::spawn(async move {
+    crate::spawn(async move {
         tokio::time::sleep(Duration::from_millis(600)).await;
         drop(a);
     });
@@ -88,7 +88,7 @@ async fn members_are_of_any_kind() {
     assert!(other.rw_lock("report").unwrap().try_read().await.is_err());
     let waiting = multi(&other);
     let waiting =
-        tokio::spawn(async move { waiting.acquire().await.map(|guard| guard.is_valid()) });
+        crate::spawn(async move { waiting.acquire().await.map(|guard| guard.is_valid()) });
     settle().await;
     assert!(!waiting.is_finished());
     drop(guard);
@@ -126,7 +126,7 @@ async fn crossed_names_never_wait_for_each_other() {
     let tasks: Vec<_> = [(session, ["a", "b"]), (on(&store), ["b", "a"])]
         .into_iter()
         .map(|(session, names)| {
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 for _ in 0..50 {
                     let guard = both(&session, names).acquire().await.unwrap();
                     tokio::task::yield_now().await;
@@ -150,7 +150,7 @@ async fn locks_on_two_ensembles_never_wait_for_each_other_crosswise() {
         MultiLock::new(sessions.map(|session| session.mutex("a").unwrap())).unwrap()
     });
     let tasks = locks.map(|locks| {
-        tokio::spawn(async move {
+        crate::spawn(async move {
             for _ in 0..50 {
                 let guard = locks.acquire().await.unwrap();
                 tokio::task::yield_now().await;
@@ -201,7 +201,7 @@ async fn the_end_of_each_try_is_told(store: Embedded) -> Duration {
     let other = on(&store);
     let [a, b] = ["a", "b"].map(|name| other.mutex(name).unwrap());
     let (a, _b) = (a.acquire().await.unwrap(), b.acquire().await.unwrap());
-    tokio::spawn(async move {
+    crate::spawn(async move {
         tokio::time::sleep(Duration::from_millis(1_300)).await;
         drop(a);
     });
@@ -269,7 +269,7 @@ async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
     let (store, session) = prompt();
     let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
     let locks = both(&session, ["a", "b"]);
-    let waiting = tokio::spawn(async move { locks.acquire().await });
+    let waiting = crate::spawn(async move { locks.acquire().await });
     settle().await;
     store.faults(session.zookeeper_session().unwrap().0).expire();
     settle().await;
@@ -290,7 +290,7 @@ async fn a_permit_that_is_lost_while_another_member_is_waited_for_is_taken_again
         let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
         let permits = AnyLock::Permits(session.semaphore("a", 2).unwrap(), 2);
         let both = MultiLock::new([permits, session.mutex("b").unwrap().into()]).unwrap();
-        let waiting = tokio::spawn(async move { both.acquire().await });
+        let waiting = crate::spawn(async move { both.acquire().await });
         settle().await;
         let nodes = contenders(&store, "/zklock/a/leases").await;
         assert_eq!(nodes.len(), 2);
@@ -335,7 +335,7 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
         mutex("a", first).acquire().await.unwrap().release().await.unwrap();
         let held = mutex("b", alone).acquire().await.unwrap();
         let all = MultiLock::new([mutex("a", first), mutex("b", alone)]).unwrap();
-        let waiting = tokio::spawn(async move { all.acquire().await });
+        let waiting = crate::spawn(async move { all.acquire().await });
         settle().await;
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
         let (id, generation) = session.zookeeper_session().unwrap();
@@ -356,7 +356,7 @@ async fn a_multi_lock_that_reads_beside_another_does_not_wait_for_a_node_that_is
     let all =
         MultiLock::new([AnyLock::Read(session.rw_lock("a").unwrap()), alone(&session, "b").into()]);
     let all = all.unwrap();
-    let waiting = tokio::spawn(async move { all.acquire().await });
+    let waiting = crate::spawn(async move { all.acquire().await });
     settle().await;
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -372,11 +372,11 @@ async fn readers_that_overlap_do_not_keep_a_node_stuck() {
     let mut reading = session.rw_lock("a").unwrap().read().await.unwrap();
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
     let stuck = alone(&session, "b");
-    let waiting = tokio::spawn(async move { stuck.acquire().await });
+    let waiting = crate::spawn(async move { stuck.acquire().await });
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let lock = session.rw_lock("a").unwrap();
-        let next = tokio::spawn(async move { lock.try_read().await }).await.unwrap().unwrap();
+        let next = crate::spawn(async move { lock.try_read().await }).await.unwrap().unwrap();
         assert_eq!(session.held().iter().filter(|held| &*held.lock == "a").count(), 2);
         drop(std::mem::replace(&mut reading, next));
     }
@@ -414,7 +414,7 @@ async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is
     let held = rival.mutex("b").unwrap().acquire().await.unwrap();
     let all = MultiLock::new([mutex("a", lingers), mutex("b", alone)]).unwrap();
     store.record();
-    let waiting = tokio::spawn(async move { all.acquire().await });
+    let waiting = crate::spawn(async move { all.acquire().await });
     tokio::time::sleep(Duration::from_secs(30)).await;
     held.release().await.unwrap();
     let granted = tokio::time::timeout(Duration::from_secs(5), waiting).await;

@@ -49,7 +49,7 @@ async fn tasks_of_one_session_and_of_many_never_overlap() {
     for task in 0..20 {
         let session = if task % 2 == 0 { session.clone() } else { on(&store) };
         let inside = inside.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let mutex = session.mutex("a").unwrap();
             for _ in 0..50 {
                 let guard = mutex.acquire().await.unwrap();
@@ -86,7 +86,7 @@ async fn tokens_grow_over_handoffs_sessions_and_directories_made_anew() {
     let waiting: Vec<_> = (0..5)
         .map(|_| {
             let mutex = session.mutex("a").unwrap();
-            tokio::spawn(async move { mutex.acquire().await.unwrap().fencing_token() })
+            crate::spawn(async move { mutex.acquire().await.unwrap().fencing_token() })
         })
         .collect();
     tokio::task::yield_now().await;
@@ -105,7 +105,7 @@ async fn local_waiters_share_one_node_first_come_first_served() {
     let mut tasks = Vec::new();
     for task in 0..10 {
         let (mutex, order) = (session.mutex("a").unwrap(), order.clone());
-        tasks.push(tokio::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
             order.lock().unwrap().push(task);
             tokio::task::yield_now().await;
@@ -131,7 +131,7 @@ async fn a_try_asks_once_and_leaves_nothing() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     for asking in [&other, &session] {
         let mutex = asking.mutex("a").unwrap();
-        let error = tokio::spawn(async move { mutex.try_acquire().await }).await.unwrap();
+        let error = crate::spawn(async move { mutex.try_acquire().await }).await.unwrap();
         let error = error.unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Busy, "1011"));
         assert_eq!(error.lock(), Some("a"));
@@ -156,7 +156,7 @@ async fn of_twenty_tasks_that_try_once_one_wins() {
         .map(|n| {
             let session = if n % 2 == 0 { session.clone() } else { on(&store) };
             let barrier = barrier.clone();
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let mutex = session.mutex("a").unwrap();
                 barrier.wait().await;
                 let result = mutex.try_acquire().await;
@@ -188,7 +188,7 @@ async fn a_waiter_whose_node_is_deleted_does_not_enter_beside_the_one_behind_it(
     let first = one.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = |session: &Session| {
         let mutex = session.mutex("a").unwrap();
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let nodes = async |count| {
         for _ in 0..10_000 {
@@ -253,13 +253,13 @@ async fn acquiring_again_outside_the_scope_waits_and_is_told_the_cure() {
     let error = mutex.acquire_timeout(Duration::from_millis(20)).await.unwrap_err();
     assert!(error.is_busy() && format!("{error:#}").contains("scope"), "{error}");
     // Another task waits as ever, and so does this one for a guard that it gave away.
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire_timeout(Duration::from_millis(20)).await }
     });
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
     let guard = guard.detach();
-    let releasing = tokio::spawn(async move {
+    let releasing = crate::spawn(async move {
         tokio::time::sleep(Duration::from_millis(5)).await;
         drop(guard);
     });
@@ -289,7 +289,7 @@ async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
         |label: &str| session.mutex("a").unwrap().with_options(LockOptions::new().label(label));
     let guard = labelled("import").acquire().await.unwrap();
     let waiting = labelled("report");
-    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { waiting.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
     let told: Vec<_> = session
         .held()

@@ -239,7 +239,7 @@ async fn only_what_somebody_was_granted_is_logged_as_lost() {
     };
     let semaphore = session.semaphore("printers", 1).unwrap();
     let permit = on(&store).semaphore("printers", 1).unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     tokio::time::sleep(SECOND).await;
     let inner = contenders(&store, "/zklock/printers/locks").await;
     outside.delete(&format!("/zklock/printers/locks/{}", inner[0])).await.unwrap();
@@ -311,7 +311,7 @@ async fn events_say_how_long_it_was_waited_for_and_held_and_how_it_came() {
     assert!(matches!(of_lock(&told), Event::Acquired { by: GrantedBy::Scope, .. }));
     assert!(matches!(of_lock(&told), Event::Released { .. }));
     let second = mutex.clone();
-    let second = tokio::spawn(async move { second.acquire_tries().await.unwrap() });
+    let second = crate::spawn(async move { second.acquire_tries().await.unwrap() });
     sleep(3 * SECOND).await;
     drop(first);
     let second = second.await.unwrap();
@@ -590,7 +590,7 @@ async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
     assert!(matches!(but_released(&told), Event::Acquired { ahead: 0, .. }));
     let next = |mutex: &zklock::Mutex| {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let (second, third) = (next(&mutex), next(&mutex));
     sleep(SECOND).await;
@@ -637,7 +637,7 @@ async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
     let semaphore = session.semaphore("s", 1).unwrap();
     let permit = semaphore.acquire().await.unwrap();
     assert!(matches!(but_released(&told), Event::Acquired { ahead: 0, .. }));
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     // Soon enough for a handoff.
     sleep(SECOND / 1_000).await;
     drop(permit);

@@ -41,7 +41,7 @@ async fn sessions_on_a_connector_of_ones_own_exclude_each_other() {
     let guard = one.mutex("orders").unwrap().acquire().await.unwrap();
     let mutex = other.mutex("orders").unwrap();
     assert!(mutex.try_acquire().await.unwrap_err().is_busy());
-    let waiting = tokio::spawn(async move { mutex.acquire().await.map(|guard| guard.is_valid()) });
+    let waiting = crate::spawn(async move { mutex.acquire().await.map(|guard| guard.is_valid()) });
     guard.release().await.unwrap();
     assert!(waiting.await.unwrap().unwrap());
 }

@@ -123,7 +123,7 @@ async fn many_who_wait_together_are_all_told() {
     let waiting: Vec<_> = (0..5)
         .map(|_| {
             let mutex = session.mutex("a").unwrap();
-            tokio::spawn(async move { mutex.acquire().await })
+            crate::spawn(async move { mutex.acquire().await })
         })
         .collect();
     settle().await;
@@ -164,7 +164,7 @@ async fn who_cannot_be_seen_behind_is_taken_to_be_there() {
     let mutex = mutex.with_options(LockOptions::default().handoffs(once));
     let guard = mutex.acquire().await.unwrap();
     driver.shake(LOOKING_BEHIND);
-    let next = tokio::spawn(async move { mutex.acquire().await });
+    let next = crate::spawn(async move { mutex.acquire().await });
     settle().await;
     let before = guard.path().to_owned();
     drop(guard);

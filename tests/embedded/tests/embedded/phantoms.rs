@@ -30,7 +30,7 @@ async fn who_waits_for_a_phantom_goes_to_a_server_that_does_not_show_it() {
     let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     unknown(&store, &session, phantom.path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
     assert!(!waiting.is_finished());
     assert_eq!(generation(&session), None, "it trusts a server that shows the phantom");
@@ -52,7 +52,7 @@ async fn guards_of_the_session_that_is_left_stay_valid() {
     let held = session.mutex("b").unwrap().acquire().await.unwrap();
     unknown(&store, &session, phantom.path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
     assert!(held.is_valid());
     phantom.release().await.unwrap();
@@ -69,7 +69,7 @@ async fn a_permit_that_is_a_phantom_is_left_too() {
     let path = contenders(&store, "/zklock/s/leases").await.remove(0);
     unknown(&store, &session, &path, u64::MAX);
     let wanted = permit(&session);
-    let waiting = tokio::spawn(async move { wanted.acquire().await });
+    let waiting = crate::spawn(async move { wanted.acquire().await });
     sleep(LONG).await;
     assert_eq!(generation(&session), None);
     phantom.release().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_node_that_the_leader_knows_after_all_is_waited_for() {
     // Gone at the check and there again, as a name that recurs may be.
     unknown(&store, &session, held.path(), 1);
     let mutex = session.mutex("a").unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(10 * LONG).await;
     assert_eq!(generation(&session), Some(1));
     held.release().await.unwrap();
@@ -99,7 +99,7 @@ async fn who_waits_behind_several_phantoms_goes_to_a_server_that_does_not_show_t
         let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
         for _ in 1..count {
             let mutex = on(&store).mutex("a").unwrap();
-            tokio::spawn(async move { mutex.acquire().await });
+            crate::spawn(async move { mutex.acquire().await });
         }
         sleep(Duration::from_secs(1)).await;
         let phantoms = contenders(&store, "/zklock/a").await;
@@ -108,7 +108,7 @@ async fn who_waits_behind_several_phantoms_goes_to_a_server_that_does_not_show_t
             unknown(&store, &session, &format!("/zklock/a/{phantom}"), u64::MAX);
         }
         let mutex = session.mutex("a").unwrap();
-        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        let waiting = crate::spawn(async move { mutex.acquire().await });
         let left = async {
             while generation(&session) == Some(1) {
                 sleep(Duration::from_secs(1)).await;
@@ -128,7 +128,7 @@ async fn however_many_wait_they_ask_the_leader_at_most_twice_as_often_as_the_fir
         .iter()
         .map(|session| {
             let mutex = session.mutex("a").unwrap();
-            tokio::spawn(async move { mutex.acquire().await.map(drop) })
+            crate::spawn(async move { mutex.acquire().await.map(drop) })
         })
         .collect();
     sleep(LONG).await;

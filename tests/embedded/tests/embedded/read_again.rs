@@ -26,11 +26,11 @@ fn strict(session: &Session) -> RwLock {
 }
 
 fn writes(lock: RwLock) -> JoinHandle<FencingToken> {
-    tokio::spawn(async move { lock.write().await.unwrap().fencing_token() })
+    crate::spawn(async move { lock.write().await.unwrap().fencing_token() })
 }
 
 fn reads(lock: RwLock) -> JoinHandle<FencingToken> {
-    tokio::spawn(async move { lock.read().await.unwrap().fencing_token() })
+    crate::spawn(async move { lock.read().await.unwrap().fencing_token() })
 }
 
 async fn settle() {
@@ -86,7 +86,7 @@ async fn a_task_reads_again_though_a_writer_waits() {
 /// The error of another task that tries.
 async fn reads_elsewhere(session: &Session) -> LockError {
     let lock = lock(session);
-    tokio::spawn(async move { lock.try_read().await.unwrap_err() }).await.unwrap()
+    crate::spawn(async move { lock.try_read().await.unwrap_err() }).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_spawned_task_reads_again_in_the_scope_that_reads() {
             let first = strict(&session).read().await.unwrap();
             let (writer, reader) = writer_between(&store, &session, true).await;
             let again = lock(&session);
-            let carried = tokio::spawn(carry(async move { timeout(LIMIT, again.read()).await }));
+            let carried = crate::spawn(carry(async move { timeout(LIMIT, again.read()).await }));
             drop(carried.await.unwrap().expect("it waits for itself").unwrap());
             drop(first);
             assert!(reader.await.unwrap() > writer.await.unwrap());
@@ -217,7 +217,7 @@ fn a_thread_reads_again_though_a_writer_waits() {
 #[tokio::test]
 async fn a_blocked_runtime_reads_again_beside_its_own_task() {
     let (_store, session) = store();
-    let held = tokio::spawn({
+    let held = crate::spawn({
         let lock = strict(&session);
         async move { lock.read().await.unwrap() }
     });

@@ -97,7 +97,7 @@ async fn another_task_does_not_enter_during_a_nested_hold() {
         .scope(async {
             let _nested = mutex.acquire().await.unwrap();
             let mutex = mutex.clone();
-            let other = tokio::spawn(async move {
+            let other = crate::spawn(async move {
                 assert!(!mutex.is_held_here());
                 mutex.acquire_timeout(Duration::from_secs(1)).await
             });
@@ -117,7 +117,7 @@ async fn carry_takes_the_scope_along_as_a_child() {
             let mut tasks = Vec::new();
             for _ in 0..10 {
                 let (mutex, inside) = (mutex.clone(), inside.clone());
-                tasks.push(tokio::spawn(carry(async move {
+                tasks.push(crate::spawn(carry(async move {
                     let _nested = mutex.acquire().await.unwrap();
                     inside.pass().await;
                 })));
@@ -179,11 +179,11 @@ async fn who_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_oth
                 }
             }
         };
-        let waiting = guard.scope(async { [0, 1, 2].map(|n| tokio::spawn(carry(task(n)))) }).await;
+        let waiting = guard.scope(async { [0, 1, 2].map(|n| crate::spawn(carry(task(n)))) }).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
         guard.release().await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let writer = tokio::spawn(async move {
+        let writer = crate::spawn(async move {
             let guard = match theirs {
                 AnyLock::Read(lock) => AnyLock::Write(lock).acquire().await.unwrap(),
                 other => other.acquire().await.unwrap(),

@@ -19,11 +19,11 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
     let guard = revocable(&session).acquire().await.unwrap();
     let next = {
         let mutex = revocable(&session);
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let other = {
         let mutex = revocable(&on(&store));
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
     };
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);

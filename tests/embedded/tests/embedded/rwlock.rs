@@ -85,7 +85,7 @@ async fn seven_clients_as_the_documents_walk_through() {
     for (number, mode) in (1..=7).zip("RRRWWRW".chars()) {
         let (session, entered) = (on(&store), entered.clone());
         let (let_go, go) = tokio::sync::oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
+        let task = crate::spawn(async move {
             let lock = lock(&session);
             let guard = if mode == 'R' {
                 lock.read().await.map(Box::new).map(|g| g as Box<dyn Send>)
@@ -125,7 +125,7 @@ async fn a_local_writer_that_waits_keeps_newcomers_out() {
     let (_store, session) = store();
     let reader = lock(&session).read().await.unwrap().detach();
     let (order, writer_lock) = (Arc::new(std::sync::Mutex::new(Vec::new())), lock(&session));
-    let writer = tokio::spawn({
+    let writer = crate::spawn({
         let order = order.clone();
         async move {
             let guard = writer_lock.write().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_local_writer_that_waits_keeps_newcomers_out() {
     });
     settle().await;
     let late_lock = lock(&session);
-    let late = tokio::spawn({
+    let late = crate::spawn({
         let order = order.clone();
         async move {
             let _guard = late_lock.read().await.unwrap();
@@ -160,7 +160,7 @@ async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
     let readers: Vec<_> = (0..4)
         .map(|_| {
             let lock = lock(&session).with_options(options);
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 loop {
                     let guard = lock.read().await.unwrap();
                     tokio::time::sleep(Duration::from_millis(3)).await;
@@ -188,7 +188,7 @@ async fn without_a_writer_elsewhere_readers_keep_their_node_past_the_bound() {
     for _ in 0..20 {
         let lock = lock.clone();
         let reader = async move { lock.read_timeout(Duration::from_secs(1)).await.unwrap() };
-        guards.push(tokio::spawn(reader).await.unwrap());
+        guards.push(crate::spawn(reader).await.unwrap());
     }
     assert!(guards.iter().all(|guard| guard.path() == node));
     assert_eq!(queue(&store).await, "R");
@@ -200,7 +200,7 @@ async fn a_writer_steps_down_and_a_queued_writer_stays_out() {
     let writing = lock(&session).write().await.unwrap();
     let token = writing.fencing_token();
     let other = lock(&on(&store));
-    let queued = tokio::spawn(async move { other.write().await.unwrap().fencing_token() });
+    let queued = crate::spawn(async move { other.write().await.unwrap().fencing_token() });
     settle().await;
     assert_eq!(queue(&store).await, "WW");
     let reading = writing.downgrade().await.unwrap();
@@ -225,7 +225,7 @@ async fn a_writer_of_kazoos_steps_down_and_a_queued_mutex_stays_out() {
     let layout = zklock::layout::Kazoo::default;
     let writing = session.rw_lock("a").unwrap().with_driver(layout()).write().await.unwrap();
     let mutex = on(&store).mutex("a").unwrap().with_driver(layout());
-    let queued = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    let queued = crate::spawn(async move { mutex.acquire().await.unwrap() });
     settle().await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
     let reading = writing.downgrade().await.unwrap();
@@ -241,7 +241,7 @@ async fn readers_that_wait_for_a_writer_enter_when_it_steps_down() {
     let writing = lock(&session).write().await.unwrap();
     let readers: Vec<_> = [session.clone(), session.clone(), on(&store)]
         .into_iter()
-        .map(|session| tokio::spawn(async move { lock(&session).read().await.unwrap().detach() }))
+        .map(|session| crate::spawn(async move { lock(&session).read().await.unwrap().detach() }))
         .collect();
     settle().await;
     assert!(readers.iter().all(|reader| !reader.is_finished()));
@@ -290,7 +290,7 @@ async fn a_step_down_whose_node_is_not_found_at_once_looks_again() {
 async fn a_step_down_that_is_dropped_releases() {
     let (store, session) = store();
     let writing = lock(&session).write().await.unwrap();
-    let stepping = tokio::spawn(writing.downgrade());
+    let stepping = crate::spawn(writing.downgrade());
     stepping.abort();
     drop(stepping.await);
     settle().await;
@@ -331,7 +331,7 @@ async fn a_step_down_that_is_refused_gives_the_writer_back() {
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     let writing = lock(&session).write().await.unwrap();
     let (token, view) = (writing.fencing_token(), writing.view());
-    let told = tokio::spawn({
+    let told = crate::spawn({
         let view = view.clone();
         async move { view.lost().await }
     });
@@ -400,7 +400,7 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
     let calls = writing.scope(async {
         [0, 15, 100].map(|ms| {
             let lock = lock(&session);
-            tokio::spawn(carry(async move {
+            crate::spawn(carry(async move {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 lock.write().await.unwrap()
             }))
@@ -419,7 +419,7 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
 
     let writing = lock(&session).write().await.unwrap();
     let carried = |ms, lock: RwLock| {
-        tokio::spawn(carry(async move {
+        crate::spawn(carry(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             lock.write().await.unwrap().fencing_token()
         }))
@@ -427,7 +427,7 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
     let calls = async { [10, 15, 100].map(|ms| carried(ms, lock(&session))) };
     let calls = writing.scope(calls).await;
     faults.delay_replies(Duration::from_millis(50));
-    let stepping = tokio::spawn(writing.downgrade());
+    let stepping = crate::spawn(writing.downgrade());
     let reading = stepping.await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "a writer is in beside readers");
@@ -447,7 +447,7 @@ async fn after_a_step_down_that_is_refused_carried_calls_go_on() {
     let writing = lock(&session).write().await.unwrap();
     let lock = lock(&session);
     let spawn = || {
-        tokio::spawn(carry(async move {
+        crate::spawn(carry(async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             lock.write().await.unwrap().release().await
         }))
@@ -593,7 +593,7 @@ async fn eight_clients_random_mix_a_hundred_rounds() {
     let clients: Vec<_> = (0..8u64)
         .map(|client| {
             let (session, inside, together) = (on(&store), inside.clone(), together.clone());
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let lock = lock(&session);
                 let mut random = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
                 for _ in 0..100 {

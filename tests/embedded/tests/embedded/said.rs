@@ -21,7 +21,7 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap();
     let first = mutex.acquire().await.unwrap();
-    let next = tokio::spawn({
+    let next = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -40,7 +40,7 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
     told(ago(here.owner.granted.as_deref()));
     // The wall clock has not moved since the node was made.
     assert!(ago(here.owner.since.as_deref()) < Duration::from_secs(20));
-    let busy = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(1)).await });
+    let busy = crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(1)).await });
     let busy = busy.await.unwrap().unwrap_err();
     let owner = &busy.holder().unwrap().owner;
     told(ago(owner.granted.as_deref()));
@@ -153,11 +153,11 @@ async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_refused_beside_it() {
         let session = if kazoo { open() } else { curator };
         let try_mutex = async |session: &Session| {
             let mutex = session.mutex("a").unwrap();
-            tokio::spawn(async move { mutex.try_acquire().await.map(drop) }).await.unwrap()
+            crate::spawn(async move { mutex.try_acquire().await.map(drop) }).await.unwrap()
         };
         let try_read = async |session: &Session| {
             let lock = session.rw_lock("a").unwrap();
-            tokio::spawn(async move { lock.try_read().await.map(drop) }).await.unwrap()
+            crate::spawn(async move { lock.try_read().await.map(drop) }).await.unwrap()
         };
         for asking in [session.clone(), open()] {
             let read = session.rw_lock("a").unwrap().read().await.unwrap();

@@ -27,7 +27,7 @@ async fn settle() {
 
 /// Runs in a task of its own, so that it is somebody else.
 async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    tokio::spawn(work).await.unwrap()
+    crate::spawn(work).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn three_of_three_are_held_one_goes_and_the_fourth_enters() {
     let held = printers(&session, 3).acquire_many(3).await.unwrap();
     assert_eq!((held.permits(), leases(&store).await), (3, 3));
     let other = printers(&on(&store), 3);
-    let fourth = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let fourth = crate::spawn(async move { other.acquire().await.unwrap() });
     settle().await;
     assert!(!fourth.is_finished());
     held.release().await.unwrap();
@@ -126,7 +126,7 @@ async fn who_wants_several_does_not_wait_for_another_who_does() {
         .into_iter()
         .flat_map(|session| [session.clone(), session])
         .map(|session| {
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 for _ in 0..20 {
                     let permits = printers(&session, 3).acquire_many(2).await.unwrap();
                     tokio::task::yield_now().await;
@@ -151,7 +151,7 @@ async fn local_waiters_are_handed_permits_in_memory() {
     let tasks: Vec<_> = (0..20)
         .map(|_| {
             let (semaphore, inside, most) = (semaphore.clone(), inside.clone(), most.clone());
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let permit = semaphore.acquire().await.unwrap();
                 let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
                 most.fetch_max(now, Ordering::SeqCst);
@@ -184,7 +184,7 @@ async fn each_waiter_whose_node_is_deleted_begins_again_as_often_as_it_was_told(
     let held = printers(&on(&store), 1).acquire().await.unwrap();
     let acquire = |policy| {
         let semaphore = printers(&session, 1).with_options(LockOptions::new().vanished(policy));
-        tokio::spawn(async move { semaphore.acquire().await })
+        crate::spawn(async move { semaphore.acquire().await })
     };
     let first = acquire(RetryPolicy::NEVER);
     settle().await;
@@ -211,7 +211,7 @@ async fn a_cancelled_waiter_leaves_nothing() {
     let (store, session) = store();
     let held = printers(&session, 1).acquire().await.unwrap();
     let other = printers(&on(&store), 1);
-    let waiting = tokio::spawn(async move { other.acquire().await });
+    let waiting = crate::spawn(async move { other.acquire().await });
     settle().await;
     assert_eq!(leases(&store).await, 2, "the waiter's node counts already");
     waiting.abort();
@@ -228,7 +228,7 @@ async fn a_waiters_node_deleted_from_outside_is_made_again_and_wins() {
     let held = printers(&session, 1).acquire().await.unwrap();
     let mine = held.path().to_owned();
     let other = printers(&on(&store), 1);
-    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     settle().await;
     let client = client(&store).await;
     for name in contenders(&store, "/zklock/printers/leases").await {
@@ -263,7 +263,7 @@ async fn whose_session_ends_while_it_waits_begins_anew() {
     let held = printers(&third, 3).acquire_many(3).await.unwrap();
     let take = |session: &Session| {
         let printers = printers(session, 3);
-        tokio::spawn(async move {
+        crate::spawn(async move {
             let guard = printers.acquire_many(2).await.unwrap();
             guard.release().await.unwrap();
         })
@@ -295,7 +295,7 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     let node = "/zklock/limits/printers";
     assert_eq!(client.get(node).await.unwrap().0, [0, 0, 0, 1]);
     let other = semaphore(&on(&store));
-    let waiting = tokio::spawn(async move { (other.acquire().await.unwrap(), other) });
+    let waiting = crate::spawn(async move { (other.acquire().await.unwrap(), other) });
     settle().await;
     assert!(!waiting.is_finished());
     client.set(node, &[0, 0, 0, 2]).await.unwrap();
@@ -344,7 +344,7 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
             assert!(error.is_busy() && format!("{error:#}").contains("limit is 0"), "{error:#}");
         }
     }
-    let waiting = tokio::spawn(async move { after.acquire().await.map(drop) });
+    let waiting = crate::spawn(async move { after.acquire().await.map(drop) });
     settle().await;
     assert!(!waiting.is_finished());
     client.set(node, &[0, 0, 0, 1]).await.unwrap();
@@ -451,7 +451,7 @@ async fn ten_clients_random_batches_never_above_the_limit() {
     let clients: Vec<_> = (0..10u64)
         .map(|client| {
             let (session, inside) = (on(&store), inside.clone());
-            tokio::spawn(async move {
+            crate::spawn(async move {
                 let semaphore = printers(&session, 5);
                 let mut random = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
                 for _ in 0..30 {
@@ -504,7 +504,7 @@ async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_
         let one = printers(&session, 1).with_options(options);
         let one = if kazoo { one.with_driver(Kazoo::default()) } else { one };
         let permit = one.acquire().await.unwrap();
-        let waiting = tokio::spawn(async move { one.acquire().await });
+        let waiting = crate::spawn(async move { one.acquire().await });
         settle().await;
         let (id, generation) = session.zookeeper_session().unwrap();
         let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(permit.path());

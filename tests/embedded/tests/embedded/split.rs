@@ -80,7 +80,7 @@ async fn a_view_from_before_is_of_what_is_left() {
     let (store, session) = store();
     let mut three = printers(&session).acquire_many(3).await.unwrap();
     let before = three.view();
-    let waits = |view: GuardView| tokio::spawn(async move { view.lost().await });
+    let waits = |view: GuardView| crate::spawn(async move { view.lost().await });
     let told = waits(before.clone());
     settle().await;
     let two = three.split(2).unwrap();
@@ -103,7 +103,7 @@ async fn who_waits_for_the_loss_of_the_rest_is_not_told_of_that_of_the_part() {
     let (store, session) = store();
     let mut two = printers(&session).acquire_many(2).await.unwrap();
     let before = two.view();
-    let told = tokio::spawn(async move { before.lost().await });
+    let told = crate::spawn(async move { before.lost().await });
     settle().await;
     let part = two.split(1).unwrap();
     crate::support::client(&store).await.delete(part.path()).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_part_that_is_let_go_is_handed_to_who_waits_here() {
     let mut four = printers.acquire_many(4).await.unwrap();
     let two = four.split(2).unwrap();
     let path = two.path().to_owned();
-    let waiting = tokio::spawn(async move { printers.acquire_many(2).await.unwrap() });
+    let waiting = crate::spawn(async move { printers.acquire_many(2).await.unwrap() });
     settle().await;
     drop(two);
     let handed = timeout(SHORT, waiting).await.unwrap().unwrap();
@@ -158,7 +158,7 @@ async fn a_scope_from_before_is_one_of_what_is_left() {
     let (_, session) = store();
     let mut two = printers(&session).acquire_many(2).await.unwrap();
     let carried = || {
-        tokio::spawn(zklock::carry(async {
+        crate::spawn(zklock::carry(async {
             settle().await;
             (zklock::is_held("printers"), zklock::current().fencing_token())
         }))

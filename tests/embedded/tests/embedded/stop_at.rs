@@ -99,7 +99,7 @@ async fn nothing_of_it_is_handed_on() {
     let mutex = mutex(&session);
     let guard = mutex.acquire().await.unwrap();
     let (path, token) = (guard.path().to_owned(), guard.fencing_token());
-    let waiting = tokio::spawn({
+    let waiting = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await.unwrap() }
     });
@@ -154,7 +154,7 @@ async fn a_body_ends_with_it() {
         let faults = faults.clone();
         async move {
             let body = || async {
-                tokio::spawn(async move { short_outage(&faults).await });
+                crate::spawn(async move { short_outage(&faults).await });
                 sleep(Duration::from_secs(1)).await;
             };
             template.execute("a", body).await.unwrap_err()
@@ -207,7 +207,7 @@ async fn who_stops_elsewhere_shares_no_node_with_it() {
     let (store, session) = store();
     let (patient, careful) = (session.mutex("a").unwrap(), mutex(&session));
     let guard = patient.acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { careful.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { careful.acquire().await.unwrap() });
     sleep(SHORT).await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
     drop(guard);
@@ -222,13 +222,13 @@ async fn who_stops_elsewhere_shares_no_node_with_it() {
     let patient = session.semaphore("s", 1).unwrap();
     let careful = patient.clone().with_options(self::careful());
     let guard = patient.acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { careful.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { careful.acquire().await.unwrap() });
     sleep(SHORT).await;
     drop(guard);
     let guard = waiting.await.unwrap();
     short_outage(&faults(&store, &session)).await;
     assert!(!guard.is_valid());
-    let waiting = tokio::spawn(async move { patient.acquire().await.unwrap() });
+    let waiting = crate::spawn(async move { patient.acquire().await.unwrap() });
     sleep(SHORT).await;
     drop(guard);
     let guard = waiting.await.unwrap();

@@ -138,7 +138,7 @@ async fn whatever_was_handed_on_and_lost_is_acquired_anew_behind_those_who_wait(
         let held = mutex.acquire().await.unwrap();
         let mut late = pin!(mutex.acquire());
         assert!(poll_once(late.as_mut()).is_pending());
-        let behind = tokio::spawn({
+        let behind = crate::spawn({
             let mutex = mutex.clone();
             async move { mutex.acquire().await.unwrap() }
         });

@@ -60,7 +60,7 @@ async fn return_question_mark_panic_and_cancellation_release() {
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 
     let panicking = template.clone();
-    let joined = tokio::spawn(async move {
+    let joined = crate::spawn(async move {
         let body = || async { std::panic::resume_unwind(Box::new("on purpose")) };
         panicking.execute::<(), _, _>("a", body).await
     });
@@ -111,7 +111,7 @@ async fn a_release_during_an_outage_is_done_later_and_keeps_the_result() {
     let (store, session) = store();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     let template = ZkLockTemplate::new(session);
-    let healing = tokio::spawn({
+    let healing = crate::spawn({
         let faults = faults.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -161,7 +161,7 @@ async fn code_can_take_any_template() {
     for template in [Arc::new(NoLock) as Arc<dyn LockTemplate>, Arc::new(real)] {
         assert_eq!((handler(&template).await, handler(&&*template).await), (6, 6));
         let shared = template.clone();
-        let task = tokio::spawn(async move { shared.execute("a", || async { 1 }).await });
+        let task = crate::spawn(async move { shared.execute("a", || async { 1 }).await });
         assert_eq!(task.await.unwrap().unwrap(), 1);
     }
 }
@@ -261,7 +261,7 @@ async fn the_future_of_a_small_body_is_small() {
 async fn the_default_session_is_the_one_installed_for_this_test() {
     let (store, session) = store();
     let _installed = SessionRegistry::global().install_here(session);
-    let inside = tokio::spawn(async move {
+    let inside = crate::spawn(async move {
         zklock::execute("a", || async { contenders(&store, "/zklock/a").await.len() }).await
     });
     assert_eq!(inside.await.unwrap().unwrap(), 1);

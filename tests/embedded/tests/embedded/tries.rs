@@ -75,7 +75,7 @@ async fn a_reader_who_tries_beside_readers_is_not_busy_because_a_connection_brea
     tokio::time::sleep(5 * ANSWER).await;
     faults.delay_replies(ANSWER);
     for comes_back in [false, true] {
-        let tries = tokio::spawn({
+        let tries = crate::spawn({
             let lock = lock.clone();
             async move { lock.try_read().await }
         });
@@ -117,12 +117,12 @@ async fn of_tries_at_once_one_has_the_lock_and_keeps_the_others_out() {
 async fn a_try_has_the_lock_where_whoever_asked_before_it_gives_up() {
     let (_store, session) = slow();
     let lock = session.mutex("a").unwrap();
-    let first = tokio::spawn({
+    let first = crate::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
     tokio::task::yield_now().await;
-    let second = tokio::spawn(async move { lock.try_acquire().await });
+    let second = crate::spawn(async move { lock.try_acquire().await });
     tokio::task::yield_now().await;
     first.abort();
     assert!(second.await.unwrap().is_ok());
@@ -133,12 +133,12 @@ async fn a_reader_who_tries_beside_a_writer_who_tries_has_an_answer_of_its_own()
     let (store, session) = slow();
     let other = on(&store).rw_lock("a").unwrap().read().await.unwrap();
     let lock = session.rw_lock("a").unwrap();
-    let writes = tokio::spawn({
+    let writes = crate::spawn({
         let lock = lock.clone();
         async move { lock.try_write().await.map(drop) }
     });
     tokio::task::yield_now().await;
-    let reads = tokio::spawn(async move { lock.try_read().await.map(drop) });
+    let reads = crate::spawn(async move { lock.try_read().await.map(drop) });
     assert!(writes.await.unwrap().unwrap_err().is_busy());
     reads.await.unwrap().unwrap();
     drop(other);
@@ -150,7 +150,7 @@ async fn a_try_behind_a_waiter_is_busy_as_soon_as_it_is_known_who_is_in_the_way(
     let (store, session) = slow();
     let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let lock = session.mutex("a").unwrap();
-    let waits = tokio::spawn({
+    let waits = crate::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
@@ -173,7 +173,7 @@ async fn a_try_behind_a_waiter_is_busy_also_where_answers_take_long() {
     store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(300));
     let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let lock = session.mutex("a").unwrap();
-    let waits = tokio::spawn({
+    let waits = crate::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
@@ -197,7 +197,7 @@ async fn a_try_behind_a_waiter_is_not_busy_where_nobody_answers() {
     let faults = store.faults(store.sessions()[0]);
     faults.hold_replies();
     let lock = session.mutex("a").unwrap();
-    let waits = tokio::spawn({
+    let waits = crate::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
@@ -220,7 +220,7 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         let third = printers(&on(&store));
         let held = [third.acquire().await.unwrap(), third.acquire().await.unwrap()];
         let other = printers(&on(&store));
-        let waits = tokio::spawn(async move { other.acquire().await });
+        let waits = crate::spawn(async move { other.acquire().await });
         answers(5).await;
         for timeout in [Duration::ZERO, Duration::from_millis(400)] {
             let mine = printers(&session);
@@ -248,7 +248,7 @@ async fn a_try_for_a_permit_behind_a_waiter_is_busy_whatever_is_late() {
         let session = on(&store);
         let held = on(&store).semaphore("a", 1).unwrap().acquire().await.unwrap();
         let lock = session.semaphore("a", 1).unwrap();
-        let waits = tokio::spawn({
+        let waits = crate::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await.map(drop) }
         });
@@ -266,7 +266,7 @@ async fn a_try_for_a_permit_is_not_busy_where_it_is_not_said_who_has_them() {
     let printers = |session: &Session| session.semaphore("printers", 1).unwrap();
     let held = printers(&on(&store)).acquire().await.unwrap();
     let other = printers(&on(&store));
-    let waits = tokio::spawn(async move { other.acquire().await.map(drop) });
+    let waits = crate::spawn(async move { other.acquire().await.map(drop) });
     answers(5).await;
     // Somebody else has the inner lock, and it is not known whether anything is left.
     let faults = store.faults(session.zookeeper_session().unwrap().0);
@@ -284,11 +284,11 @@ async fn readers_around_a_writer_who_tries_read_together() {
     let lock = session.rw_lock("a").unwrap();
     let reads = || {
         let lock = lock.clone();
-        tokio::spawn(async move { lock.read_timeout(Duration::from_secs(5)).await })
+        crate::spawn(async move { lock.read_timeout(Duration::from_secs(5)).await })
     };
     let first = reads();
     tokio::task::yield_now().await;
-    let writes = tokio::spawn({
+    let writes = crate::spawn({
         let lock = lock.clone();
         async move { lock.try_write().await.map(drop) }
     });
@@ -308,7 +308,7 @@ async fn a_try_has_the_lock_that_is_passed_on_to_somebody_who_gave_up() {
     let lock = session.mutex("a").unwrap();
     let lock = lock.with_options(LockOptions::default().handoffs(once));
     let guard = lock.acquire().await.unwrap();
-    let next = tokio::spawn({
+    let next = crate::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await.map(drop) }
     });

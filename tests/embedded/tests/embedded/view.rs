@@ -10,7 +10,7 @@ use crate::support::{on, store};
 
 /// Waits for the end of what a view sees.
 fn lost(view: GuardView) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
+    crate::spawn(async move {
         view.lost().await;
         assert!(!view.is_valid());
     })
@@ -41,7 +41,7 @@ async fn a_view_is_told_when_the_lock_is_handed_on() {
     let (_store, session) = store();
     let mutex = session.mutex("a").unwrap();
     let guard = mutex.acquire().await.unwrap();
-    let next = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    let next = crate::spawn(async move { mutex.acquire().await.unwrap() });
     let told = lost(guard.view());
     settle().await;
     drop(guard);
@@ -137,7 +137,7 @@ async fn views_of_locks_of_every_kind_are_told_when_the_lock_is_handed_on() {
     ];
     for (kind, lock) in locks {
         let guard = lock.acquire().await.unwrap();
-        let next = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        let next = crate::spawn(async move { lock.acquire().await.unwrap() });
         let (told, view) = (lost(guard.view()), guard.view());
         settle().await;
         assert!(!told.is_finished() && view.is_valid() && !next.is_finished(), "{kind}");
