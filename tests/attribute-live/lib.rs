@@ -31,9 +31,12 @@ pub struct Testing;
 #[derive(Debug)]
 pub struct Options;
 
-/// The reference of the names.
+/// The example of `lock_name!`.
+///
+/// ```
 #[cfg(doctest)]
-#[doc = include_str!("../../zklock-macros/lock_name.md")]
+#[doc = include_str!("../../zklock-macros/lock_name.txt")]
+/// ```
 #[derive(Debug)]
 pub struct LockName;
 

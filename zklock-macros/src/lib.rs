@@ -50,7 +50,19 @@ pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::unless(expansion, item.into()).into()
 }
 
-#[doc = include_str!("../lock_name.md")]
+/// Returns the name of a lock that contains values, by the rules of [`macro@zk_locked`]: a
+/// `LockName`, or the error of the values. Every function that takes a name accepts both, so no `?`
+/// is needed.
+///
+/// ```
+#[doc = include_str!("../lock_name.txt")]
+/// ```
+///
+/// The first argument is a string literal, or the path of a string constant, which is a complete
+/// name. `{variable}`, `{variable.field}`, `{tuple.0}` and `{self.field}` are filled in with
+/// `Display`; a value never adds a segment, and an empty one is an error. `namespace`, `key` and
+/// `crate` work as in the attribute, with one `key` at most. Literal text is checked at compile
+/// time.
 #[proc_macro]
 pub fn lock_name(input: TokenStream) -> TokenStream {
     lock_name::expand(input.into()).into()
