@@ -1,1 +1,1 @@
-//! Nothing of its own: the tests are those of `tests/attribute`, in edition 2021.
+//! Nothing of its own: see `tests/`.

@@ -178,14 +178,18 @@ fn every_link_leads_somewhere() {
     assert_none("links that lead nowhere", &wrong);
 }
 
+/// What the documentation in a file includes.
+fn included(path: &Path, text: &str) -> Vec<PathBuf> {
+    let names = text.split("doc = include_str!(\"").skip(1);
+    let names = names.map(|rest| rest.split_once('"').unwrap().0);
+    names.map(|name| plain(&path.parent().unwrap().join(name))).collect()
+}
+
 #[test]
 fn all_rust_in_a_page_is_compiled() {
     let mut compiled = BTreeSet::new();
     for (path, text) in files("rs") {
-        for rest in text.split("doc = include_str!(\"").skip(1) {
-            let target = rest.split_once('"').unwrap().0;
-            compiled.insert(plain(&path.parent().unwrap().join(target)));
-        }
+        compiled.extend(included(&path, &text));
     }
     let rust = |fence: &str| {
         let words: Vec<_> = fence.split(',').map(str::trim).collect();
@@ -207,27 +211,22 @@ fn all_rust_in_a_page_is_compiled() {
 #[test]
 fn what_is_included_is_compiled() {
     let sources = files("rs");
-    let ours = Path::new("tests/documentation");
-    let including = sources
-        .iter()
-        .filter(|(path, text)| text.contains("doc = include_str!(\"") && !path.starts_with(ours));
-    let is_tested = |path: &&PathBuf| {
+    let sources = sources.iter().filter(|(path, _)| !path.starts_with("tests/documentation"));
+    let is_tested = |path: &Path| {
         let folders = path.ancestors().skip(1);
         let mut manifests = folders.map(|folder| root().join(folder).join("Cargo.toml"));
         let manifest = fs::read_to_string(manifests.find(|file| file.exists()).unwrap()).unwrap();
         !manifest.contains("doctest = false")
     };
+    let including = sources.filter(|(path, text)| !included(path, text).is_empty());
     let (tested, others): (Vec<_>, Vec<_>) = including.partition(|(path, _)| is_tested(path));
     let mut wrong = Vec::new();
     for (path, text) in others {
-        for rest in text.split("doc = include_str!(\"").skip(1) {
-            let page = plain(&path.parent().unwrap().join(rest.split_once('"').unwrap().0));
+        for page in included(path, text) {
             // Some are included with all others of their folder.
             let folder = format!("{}/\", $name", page.parent().unwrap().display());
-            let page = page.display().to_string();
-            let elsewhere =
-                |text: &str| text.contains(&format!("{page}\"")) || text.contains(&folder);
-            if !tested.iter().any(|(_, text)| elsewhere(text)) {
+            let page = format!("{}\"", page.display());
+            if !tested.iter().any(|(_, text)| text.contains(&page) || text.contains(&folder)) {
                 wrong.push(format!("{}: {page}", path.display()));
             }
         }

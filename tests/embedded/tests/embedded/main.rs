@@ -50,12 +50,13 @@ mod tries;
 mod view;
 
 use std::future::Future;
+use std::pin::Pin;
 
 use tokio::task::JoinHandle;
 
 /// Starts a task. It is boxed, so that tokio's code for a task is compiled once for each type of result, not
 /// once for each test: it was half of what the compiler had to do here.
 fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-    let task: std::pin::Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(task);
+    let task: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(task);
     tokio::spawn(task)
 }
