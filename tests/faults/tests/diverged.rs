@@ -43,6 +43,8 @@ async fn who_waits_for_a_stray_goes_on_by_another_server() {
         assert_eq!(shown.len(), expected, "{shown:?}");
         raw.close().unwrap();
     }
+    let shown: Vec<_> = ensemble.divergent_children("/diverged/a").into_iter().collect();
+    assert!(matches!(&*shown, [node] if STRAY.ends_with(node.as_str())), "{shown:?}");
 
     // The first connection goes to the one server that shows it.
     let proxy = Proxy::start(ensemble.server(leader).socket_addr());

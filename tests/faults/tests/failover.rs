@@ -1,12 +1,14 @@
 //! What a leader's end costs those who wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use zklock::Session;
 use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
@@ -34,8 +36,24 @@ fn watch_for_service(ensemble: &Ensemble, dead: usize) -> Receiver<Duration> {
     tells
 }
 
+/// Says that the servers came to have different data.
+struct Diverged(BTreeSet<String>);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_timeouts() {
+    // In about one of 200 runs the server that was restarted, and leads next, shows a node that the
+    // others have deleted, and logs "First digest mismatch": who waits behind it waits for ever, as
+    // `docs/lost.md` says. Such a run tells nothing about zklock.
+    for _ in 0..3 {
+        match kill_two_leaders().await {
+            Ok(()) => return,
+            Err(Diverged(nodes)) => println!("ZooKeeper's servers differ in {nodes:?}, once more"),
+        }
+    }
+    panic!("the servers came to differ three times");
+}
+
+async fn kill_two_leaders() -> Result<(), Diverged> {
     // The usual limits, and nothing between the servers. With the proxies there, elections last: a
     // new client was served 2.6 to 5.8 s after the kill, and 0.4 to 1.1 s without. Supposed, not
     // shown: a proxy takes a follower's call before the new leader listens.
@@ -46,7 +64,7 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
     let builder = builder.java_property("zookeeper.leaderConnectDelayDuringRetryMs", "400");
     let ensemble = builder.ensemble(3);
     let last = Arc::new(AtomicU64::new(0));
-    let (mut sessions, mut tasks) = (Vec::new(), Vec::new());
+    let (mut sessions, mut tasks) = (Vec::new(), JoinSet::new());
     for _ in 0..3 {
         let builder = Session::builder(ensemble.connect_string()).root("/failover");
         let builder = builder.session_timeout(SESSION_TIMEOUT);
@@ -55,14 +73,14 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
     }
     for session in &sessions {
         let (mutex, last) = (session.mutex("a").unwrap(), last.clone());
-        tasks.push(tokio::spawn(async move {
+        tasks.spawn(async move {
             loop {
                 let guard = mutex.acquire().await.unwrap();
                 last.fetch_max(monotonic_ns(), Ordering::SeqCst);
                 // Lost guards are no errors here.
                 drop(guard.release().await);
             }
-        }));
+        });
     }
     let (waits, start) = (Duration::from_millis(5), Instant::now());
     while last.load(Ordering::SeqCst) == 0 {
@@ -78,11 +96,12 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
         tokio::time::sleep(Duration::from_millis(100)).await;
         let settled = monotonic_ns();
         while last.load(Ordering::SeqCst) < settled {
-            assert!(
-                killed.elapsed() < 3 * SESSION_TIMEOUT,
-                "round {round}: a new client was served after {:?}",
-                back.try_recv()
-            );
+            if killed.elapsed() >= 3 * SESSION_TIMEOUT {
+                let differing = ensemble.divergent_children("/failover/a");
+                let served = back.try_recv();
+                assert!(!differing.is_empty(), "round {round}: a new client: {served:?}");
+                return Err(Diverged(differing));
+            }
             tokio::time::sleep(waits).await;
         }
         let took = killed.elapsed();
@@ -90,11 +109,9 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
         println!("a new client was served after {:?}", back.recv_timeout(3 * SESSION_TIMEOUT));
         ensemble.restart(leader);
     }
-    tasks.iter().for_each(tokio::task::JoinHandle::abort);
-    for task in tasks {
-        drop(task.await);
-    }
+    tasks.shutdown().await;
     for session in sessions {
         session.close().await;
     }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Builder, ZooKeeper};
 use crate::port::ReservedPort;
 use crate::proxy::{Framing, Proxy};
+use crate::raw_client::RawClient;
 
 /// Servers that elect a leader, with a proxy on every way from one to another, unless they are
 /// [direct](Builder::direct).
@@ -121,6 +122,37 @@ impl Ensemble {
             assert!(Instant::now() < limit, "no leader in 30 s");
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Returns the children of a directory that some of the serving servers show and others do not,
+    /// two times, one second apart. No client can bring that about: it is a fault of ZooKeeper
+    /// ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
+    /// [ZOOKEEPER-4712](https://issues.apache.org/jira/browse/ZOOKEEPER-4712)).
+    ///
+    /// # Panics
+    ///
+    /// When a server that serves does not answer.
+    pub fn divergent_children(&self, directory: &str) -> BTreeSet<String> {
+        let look = || {
+            let serving = self.with_mode("leader").chain(self.with_mode("follower"));
+            let shown: Vec<BTreeSet<_>> = serving
+                .map(|index| {
+                    let addr = self.servers[index].addr();
+                    let mut client = RawClient::connect(&addr, Duration::from_secs(4))
+                        .expect("a server that serves");
+                    let children = client.children(directory).expect("children");
+                    _ = client.close();
+                    children.into_iter().collect()
+                })
+                .collect();
+            let all: BTreeSet<_> = shown.iter().flatten().cloned().collect();
+            all.into_iter()
+                .filter(|child| !shown.iter().all(|shown| shown.contains(child)))
+                .collect::<BTreeSet<_>>()
+        };
+        let first = look();
+        thread::sleep(Duration::from_secs(1));
+        &first & &look()
     }
 
     /// Returns the followers that serve and are not isolated.
