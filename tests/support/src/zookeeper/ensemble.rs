@@ -124,40 +124,43 @@ impl Ensemble {
         }
     }
 
-    /// Returns the children of a directory that some of the serving servers show and others do not,
-    /// two times, one second apart. No client can bring that about: it is a fault of ZooKeeper
-    /// ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
+    /// Returns the followers that serve and are not isolated.
+    pub fn followers(&self) -> Vec<usize> {
+        self.with_mode("follower").collect()
+    }
+
+    /// Returns the children of a directory that this server shows.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not answer.
+    pub fn children(&self, index: usize, directory: &str) -> BTreeSet<String> {
+        let addr = self.servers[index].addr();
+        let mut client = RawClient::connect(&addr, Duration::from_secs(4)).expect("it serves");
+        let children = client.children(directory).expect("the directory is there");
+        _ = client.close();
+        children.into_iter().collect()
+    }
+
+    /// Returns the children of a directory that this server shows and another one that serves does
+    /// not, both times of two that are one second apart. No client can bring that about: it is a
+    /// fault of ZooKeeper ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
     /// [ZOOKEEPER-4712](https://issues.apache.org/jira/browse/ZOOKEEPER-4712)).
     ///
     /// # Panics
     ///
     /// When a server that serves does not answer.
-    pub fn divergent_children(&self, directory: &str) -> BTreeSet<String> {
+    pub fn unknown_elsewhere(&self, index: usize, directory: &str) -> BTreeSet<String> {
         let look = || {
-            let serving = self.with_mode("leader").chain(self.with_mode("follower"));
-            let shown: Vec<BTreeSet<_>> = serving
-                .map(|index| {
-                    let addr = self.servers[index].addr();
-                    let mut client = RawClient::connect(&addr, Duration::from_secs(4))
-                        .expect("a server that serves");
-                    let children = client.children(directory).expect("children");
-                    _ = client.close();
-                    children.into_iter().collect()
-                })
-                .collect();
-            let all: BTreeSet<_> = shown.iter().flatten().cloned().collect();
-            all.into_iter()
-                .filter(|child| !shown.iter().all(|shown| shown.contains(child)))
-                .collect::<BTreeSet<_>>()
+            let shown = self.children(index, directory);
+            let others = (0..self.servers.len())
+                .filter(|other| *other != index && self.servers[*other].mode().is_some());
+            let unknown = others.flat_map(|other| &shown - &self.children(other, directory));
+            unknown.collect::<BTreeSet<_>>()
         };
         let first = look();
         thread::sleep(Duration::from_secs(1));
         &first & &look()
-    }
-
-    /// Returns the followers that serve and are not isolated.
-    pub fn followers(&self) -> Vec<usize> {
-        self.with_mode("follower").collect()
     }
 
     fn with_mode(&self, mode: &'static str) -> impl Iterator<Item = usize> {
