@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -12,16 +12,13 @@ pub(crate) fn example(name: &str) -> Command {
     Command::new(FOLDER.get_or_init(folder).join(name))
 }
 
-/// Runs an example to its end.
-pub(crate) fn run(name: &str, args: &[&str]) -> Output {
-    example(name).args(args).output().unwrap()
-}
-
 /// The folder of the built examples. Cargo builds them with most forms of `cargo test`, but not
 /// with `cargo test --test examples`; then old ones may lie there.
 fn folder() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
+    let own = std::env::current_exe().unwrap();
+    // A test lies in `deps` of the profile, a program in the profile's folder itself.
+    let of_profile = |dir: &&Path| dir.parent().is_some_and(|up| up.join("CACHEDIR.TAG").is_file());
+    let profile = own.ancestors().find(of_profile).unwrap();
     let folder = profile.join("examples");
     let names = ["driver", "lock_agent", "order_numbers", "read_write", "template"];
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();

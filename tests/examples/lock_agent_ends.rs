@@ -6,7 +6,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::built::{example, run};
+use crate::built::example;
+use crate::run;
 
 // That everything is released is seen on a real server, in `tests/server`.
 #[test]

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::built::{example, run};
+use crate::built::example;
+use crate::run;
 
 /// The counts of both halves: issued, repeated, lost.
 fn counts(stdout: &[u8]) -> Vec<[u64; 3]> {

@@ -1,6 +1,6 @@
 //! Readers and writers.
 
-use crate::built::run;
+use crate::run;
 
 #[test]
 fn writers_are_alone_in_every_part() {

@@ -1,6 +1,6 @@
 //! The template by hand.
 
-use crate::built::run;
+use crate::run;
 
 #[test]
 fn it_shows_the_result_the_holder_and_the_tokens() {

@@ -19,20 +19,6 @@ use super::random::Random;
 use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
-/// Builds the agent as this program was built, and returns where it is.
-pub(super) fn build() -> PathBuf {
-    let own = std::env::current_exe().expect("a program has a path");
-    let release = own.components().any(|part| part.as_os_str() == "release");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "zklock", "--example", "lock_agent"]);
-    cargo.args(release.then_some("--release"));
-    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    assert!(cargo.status().expect("cargo runs").success(), "lock_agent does not build");
-    let target = own.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
-    let profile = if release { "release" } else { "debug" };
-    target.expect("built by cargo").join(profile).join("examples/lock_agent")
-}
-
 /// Where the locks are.
 pub(super) const ROOT: &str = "/fire";
 

@@ -1,6 +1,8 @@
 //! Three servers under fire, clients in processes of their own, and a history of what they said.
 
 mod agent;
+#[path = "../../../examples/built.rs"]
+mod built;
 mod clients;
 mod draw;
 mod faults;

@@ -15,7 +15,8 @@ use zklock_checker::linearizable::{self, Opinion};
 use zklock_checker::{History, Rule, Verdict, judge};
 use zklock_test_support::ZooKeeper;
 
-use super::agent::{Seat, build};
+use super::agent::Seat;
+use super::built::example;
 use super::draw::other_layout;
 use super::faults::Stage;
 use super::figures::{Figures, make_data};
@@ -121,7 +122,7 @@ impl fmt::Display for Report {
 ///
 /// When the bed breaks: servers that do not find together, an agent that does not build.
 pub fn run(plan: &Plan) -> Report {
-    let program = build();
+    let program = PathBuf::from(example("lock_agent").get_program());
     // With the default, elections were seen to take more than five seconds; see `tests/failover.rs`.
     let servers = ZooKeeper::builder().init_limit(10);
     let ensemble = servers.max_session_timeout(peers::SESSION_TIMEOUT).ensemble(3);
