@@ -352,11 +352,11 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 _ => Access::ReadOnly(1),
             };
             world.say(|| format!("FAULT {directory}: {access:?}"));
-            scene.crew.refuses.store(true, Ordering::Relaxed);
             ensemble.restrict(&directory, access);
             let scene = scene.clone();
             later(world, fault.long, move || {
                 scene.store.ensemble().restrict(&directory, Access::Open);
+                scene.store.allow();
             });
         }
         Kind::Plant => {

@@ -234,7 +234,6 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         calm: AtomicBool::new(false),
         busy: AtomicU32::new(0),
         running: AtomicU32::new(0),
-        refuses: AtomicBool::new(false),
         exhausted: AtomicBool::new(false),
         planted: AtomicU32::new(0),
     });

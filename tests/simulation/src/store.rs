@@ -37,8 +37,9 @@ struct Done {
     unheard: Option<u64>,
     /// Whether anything befell a server.
     servers: bool,
-    /// Whether servers refuse something.
-    refuses: bool,
+    /// How many refusals of the servers go on, and when the last of those that are over ended.
+    refusing: u32,
+    refused: Option<u64>,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
     /// The same, as far as requests and their answers are concerned.
@@ -97,15 +98,23 @@ impl Store {
         self.faults() == self.lock().closed
     }
 
-    /// Notes that somebody makes the servers refuse something.
+    /// Notes that the servers begin to refuse something.
     pub fn refuse(&self) {
         self.meddle();
-        self.lock().refuses = true;
+        self.lock().refusing += 1;
     }
 
-    /// Whether servers refuse something: a session in which a deletion is refused is used no more.
-    pub fn refuses(&self) -> bool {
-        self.lock().refuses
+    /// Notes that one of these refusals ends.
+    pub fn allow(&self) {
+        let mut done = self.lock();
+        done.refusing -= 1;
+        done.refused = Some(self.world.now());
+    }
+
+    /// Whether servers refused something at some time since then.
+    pub fn refused_since(&self, since: u64) -> bool {
+        let done = self.lock();
+        done.refusing > 0 || done.refused.is_some_and(|at| at >= since)
     }
 
     /// When an outsider did something last.

@@ -24,6 +24,8 @@ pub(super) struct Known {
     served: BTreeMap<(u32, usize), u64>,
     /// The nodes whose deletion a leader refused.
     stuck: BTreeSet<String>,
+    /// When a leader refused a deletion to a session last.
+    refused: BTreeMap<i64, u64>,
 }
 
 /// A list of the children of a node.
@@ -36,9 +38,10 @@ struct List {
 }
 
 impl Known {
-    /// A leader refuses the deletion of a node.
-    pub(super) fn refuses(&mut self, path: String) {
+    /// A leader refuses the deletion of a node to a session.
+    pub(super) fn refuses(&mut self, path: String, session: i64, now: u64) {
         self.stuck.insert(path);
+        self.refused.insert(session, now);
     }
 }
 
@@ -104,6 +107,19 @@ impl Ensemble {
     /// Whether a leader has refused the deletion of a node.
     pub fn is_stuck(&self, path: &str) -> bool {
         self.0.look(|machine| machine.known.stuck.contains(path))
+    }
+
+    /// Whether a leader has refused a deletion to a session.
+    pub fn refused_in(&self, session: i64) -> bool {
+        self.0.look(|machine| machine.known.refused.contains_key(&session))
+    }
+
+    /// Whether a leader has refused a deletion to a session of a process since then.
+    pub fn refused_since(&self, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let its = |session| machine.opened_by.get(session).copied() == Some(process.id().0);
+            machine.known.refused.iter().any(|(session, at)| *at >= since && its(session))
+        })
     }
 
     /// Whether the owner of a node asked for its directory after the node had gone, and was shown it so.

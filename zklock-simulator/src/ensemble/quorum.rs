@@ -83,7 +83,7 @@ impl Machine {
         if let (Change::Refused(error), Some(path)) = (&change, deleted)
             && may_not(error)
         {
-            self.known.refuses(path);
+            self.known.refuses(path, session, now);
         }
         let ahead = self.options.clocks.get(at).copied().unwrap_or(0);
         let time = EPOCH + ahead + i64::try_from(now / 1_000).unwrap_or(i64::MAX / 2);

@@ -153,8 +153,9 @@ impl Ledger {
         // Where a deletion was refused, or a server shows a node too many, the session is used no more: all that
         // wait in it queue up anew.
         let replaced = |since| {
-            self.store.refuses()
-                || self.store.ensemble().was_shown_strays("/zklock/", since, &process)
+            let ensemble = self.store.ensemble();
+            ensemble.refused_since(since, &process)
+                || ensemble.was_shown_strays("/zklock/", since, &process)
         };
         if let Some(since) = since
             && self.quiet_for(now - since + self.timeout)

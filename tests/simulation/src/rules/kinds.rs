@@ -116,7 +116,8 @@ impl Ledger {
         }
         drop(state);
         // What may not be read shows nobody.
-        if near || far && self.quiet_for(self.timeout) && !self.store.refuses() {
+        let unread = || self.store.refused_since(now.saturating_sub(self.timeout));
+        if near || far && self.quiet_for(self.timeout) && !unread() {
             self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
         }
     }

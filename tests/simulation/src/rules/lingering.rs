@@ -82,8 +82,9 @@ impl Ledger {
                     && !self.store.answers_for(2 * self.timeout)
             };
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
-            let excused = closing.contains(&node.process.id()) || self.store.refuses();
-            // A session is used no more when one of its servers shows a node too many, of whatever lock.
+            // A session is used no more when a deletion is refused in it, or one of its servers shows a node too many, of
+            // whatever lock.
+            let excused = closing.contains(&node.process.id()) || ensemble.refused_in(node.owner);
             let excused = excused || ensemble.was_shown_strays("/zklock/", known, &node.process);
             let excused = excused || asks.values().any(untold);
             if early && !excused && !wanted() {

@@ -1,7 +1,5 @@
 //! Holding a lock, and letting go of it.
 
-use std::sync::atomic::Ordering;
-
 use futures_lite::future::or;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::guard::downgrade::DowngradeError;
@@ -167,8 +165,7 @@ impl Task {
             0 if alone => {
                 let released = guard.release().await;
                 // Who is told that the lock was lost is not told that its node stays.
-                let refuses = self.crew.refuses.load(Ordering::Relaxed);
-                let lost = |error: &LockError| error.kind() == ErrorKind::Lost && !refuses;
+                let lost = |error: &LockError| error.kind() == ErrorKind::Lost;
                 if released.as_ref().map_or_else(lost, |()| true) {
                     let (path, czxid) = self.node_of(&view);
                     self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
@@ -189,9 +186,8 @@ impl Task {
     /// refuses the reader's node.
     fn may_go_on(&self, refused: &DowngradeError, inside: &Option<Inside>) -> bool {
         let kind = refused.error().kind();
-        let refuses = self.crew.refuses.load(Ordering::Relaxed);
         kind == ErrorKind::Deadlock && inside.is_some()
-            || kind == ErrorKind::Unauthorized && refuses && inside.is_none()
+            || kind == ErrorKind::Unauthorized && self.is_refused() && inside.is_none()
     }
 
     /// Holds what was split off, in a task of its own.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zklock_core::base::error::ErrorKind;
@@ -141,9 +140,7 @@ impl Task {
                 let what = format!("{}: has {} twice", self.name, plan.name);
                 self.crew.ledger.fail(rules::EXCLUSION, what);
             }
-            Err(error)
-                if error.kind() == ErrorKind::Unauthorized
-                    && self.crew.refuses.load(Ordering::Relaxed) => {}
+            Err(error) if error.kind() == ErrorKind::Unauthorized && self.is_refused() => {}
             Err(error)
                 if guard.is_valid()
                     && self.crew.ledger.quiet_for(long)

@@ -40,8 +40,6 @@ pub struct Crew {
     pub busy: AtomicU32,
     /// How many tasks are not done.
     pub running: AtomicU32,
-    /// Whether the servers refuse something for some time, or run out of numbers.
-    pub refuses: AtomicBool,
     /// Whether a directory is close to its last number.
     pub exhausted: AtomicBool,
     /// How many nodes a server shows that its leader does not know.
@@ -453,7 +451,7 @@ impl Task {
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
             ErrorKind::HeldTooLong => self.crew.profile.limits && how.is_none_or(|how| how == 7),
-            ErrorKind::Unauthorized => self.crew.refuses.load(Ordering::Relaxed),
+            ErrorKind::Unauthorized => self.is_refused(),
             ErrorKind::Exhausted => self.crew.exhausted.load(Ordering::Relaxed),
             ErrorKind::Closing => self.crew.ledger.is_closing(&self.process),
             _ => false,
@@ -461,6 +459,12 @@ impl Task {
         if !may_be {
             self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
         }
+    }
+
+    /// Whether a server may just have refused something, and its answer has come only now.
+    pub(super) fn is_refused(&self) -> bool {
+        let since = self.process.world().now().saturating_sub(self.crew.timeout);
+        self.crew.ledger.store().refused_since(since)
     }
 
     /// Does what an error says of a node that stays, if that is the directory of a lock that nobody has
