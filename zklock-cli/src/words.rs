@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::server::over_tls;
 
@@ -54,6 +55,16 @@ pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
         }
         said => Ok(said),
     }
+}
+
+/// The same, of a server that may accept the connection and never answer.
+pub(crate) async fn word_within(
+    server: &str,
+    name: &str,
+    within: Duration,
+) -> Result<String, String> {
+    let late = |_| Err("it does not answer in time".to_owned());
+    timeout(within, word(server, name)).await.unwrap_or_else(late)
 }
 
 /// Returns the four-letter words that a server refuses, where its AdminServer does not tell the same. An error says

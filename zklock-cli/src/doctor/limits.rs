@@ -11,7 +11,7 @@ use zklock::{ErrorKind, Session};
 use crate::doctor::Check;
 use crate::exit::Failure;
 use crate::server::over_tls;
-use crate::words::word;
+use crate::words::word_within;
 
 /// So many connections from one machine are little: three processes that take many locks at once.
 const CONNECTIONS: usize = 12;
@@ -42,21 +42,21 @@ fn host(server: &str) -> &str {
 }
 
 /// Opens connections as several processes of one machine would.
-pub(super) async fn connections(servers: &[String]) -> Check {
+pub(super) async fn connections(servers: &[String], within: Duration) -> Check {
     if over_tls() {
         return Check::unchecked("connections", UNCHECKED);
     }
     let mut says = format!("no server has a limit ({NO_LIMIT})");
     for server in servers {
         // Asked before, because later there is no room for the question.
-        let told = word(host(server), "conf").await.unwrap_or_default();
+        let told = word_within(host(server), "conf", within).await.unwrap_or_default();
         if limit(&told) == Some(NO_LIMIT) {
             continue;
         }
         if !accepts(server).await {
             // A server that begins to look for a leader ends all connections, however few they are: it is asked
             // again, when it answers.
-            _ = word(host(server), "srvr").await;
+            _ = word_within(host(server), "srvr", within).await;
             if !accepts(server).await {
                 return few(server, &told);
             }
@@ -191,6 +191,7 @@ async fn takes(host: &str, size: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -199,13 +200,22 @@ mod tests {
     use super::*;
     use crate::doctor::State;
 
+    /// As long as no question of a test takes.
+    const SOON: Duration = Duration::from_secs(60);
+
     /// A server that ends the first connections on which it is asked something else than its limit.
     async fn server(limit: &'static str, ends: usize) -> String {
-        server_that_refuses(0, limit, ends).await
+        server_that(0, Some(limit), ends, usize::MAX).await
     }
 
-    /// The same; it ends the very first connections before it is asked anything.
-    async fn server_that_refuses(refused: usize, limit: &'static str, ends: usize) -> String {
+    /// The same; it ends the very first connections before it is asked anything. It never answers without a limit,
+    /// nor to the other question with this number.
+    async fn server_that(
+        refused: usize,
+        limit: Option<&'static str>,
+        ends: usize,
+        silent: usize,
+    ) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         tokio::spawn(async move {
@@ -220,10 +230,16 @@ mod tests {
                     client.read_exact(&mut word).await?;
                     let answer = match &word {
                         b"conf" => limit,
-                        _ if asked.fetch_add(1, Ordering::SeqCst) < ends => "",
-                        _ => "Mode: follower\n",
+                        _ => match asked.fetch_add(1, Ordering::SeqCst) {
+                            number if number == silent => None,
+                            number if number < ends => Some(""),
+                            _ => Some("Mode: follower\n"),
+                        },
                     };
-                    client.write_all(answer.as_bytes()).await
+                    match answer {
+                        Some(answer) => client.write_all(answer.as_bytes()).await,
+                        None => pending().await,
+                    }
                 });
             }
         });
@@ -233,15 +249,27 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_ends_its_connections_for_a_moment_does_not_accept_too_few() {
         for (ends, state) in [(0, State::Well), (1, State::Well), (usize::MAX, State::Wrong)] {
-            let checked = connections(&[server("maxClientCnxns=60\n", ends).await]).await;
+            let checked = connections(&[server("maxClientCnxns=60\n", ends).await], SOON).await;
             assert_eq!(checked.state, state, "{ends}: {}", checked.says);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_a_question_is_not_waited_for() {
+        let short = Duration::from_millis(100);
+        // The second one is whether it answers again, after it has ended its connections.
+        for server in
+            [server_that(0, None, 0, usize::MAX).await, server_that(0, Some(""), 1, 1).await]
+        {
+            let checked = timeout(SOON, connections(&[server], short)).await.unwrap();
+            assert_eq!(checked.state, State::Well, "{}", checked.says);
         }
     }
 
     #[tokio::test]
     async fn connections_that_are_ended_at_once_are_not_accepted() {
         for (refused, accepted) in [(0, true), (1, false), (CONNECTIONS, false)] {
-            let server = server_that_refuses(refused, "", 0).await;
+            let server = server_that(refused, Some(""), 0, usize::MAX).await;
             assert_eq!(accepts(&server).await, accepted, "{refused}");
         }
     }
@@ -259,7 +287,7 @@ mod tests {
             for limit in limits {
                 servers.push(server(limit, 0).await);
             }
-            assert_eq!(connections(&servers).await.says, says);
+            assert_eq!(connections(&servers, SOON).await.says, says);
         }
     }
 }

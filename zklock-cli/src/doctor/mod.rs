@@ -141,7 +141,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     let servers = servers::distinct(quorum.serving, within).await;
     // Before the servers are asked for many connections at once, after which they may have no room.
     checks.push(words::words(&servers, within).await);
-    checks.push(limits::connections(&servers).await);
+    checks.push(limits::connections(&servers, within).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;
     // A wrong setting is noticed here, before the servers are asked: what they refuse is another thing.

@@ -8,7 +8,7 @@ use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::{is_refusal, word};
+use crate::words::{is_refusal, word, word_within};
 
 /// Why a session may not be opened although the server serves.
 const OTHERS: [ErrorKind; 3] =
@@ -81,11 +81,7 @@ pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Vec<Stri
         let host = server.split('/').next().unwrap_or_default();
         let told = match over_tls() {
             true => String::new(),
-            false => timeout(within, word(host, "conf"))
-                .await
-                .ok()
-                .and_then(Result::ok)
-                .unwrap_or_default(),
+            false => word_within(host, "conf", within).await.unwrap_or_default(),
         };
         let number = told.lines().find(|line| line.starts_with("serverId="));
         let number = number.filter(|_| told.contains("\nquorumPort="));
