@@ -1,5 +1,5 @@
-//! What a server tells about itself: by the four-letter words `cons` and `mntr`, or by its AdminServer.
-//! Both may be forbidden. A server as it is shipped allows neither, and Debian's has no AdminServer.
+//! What a server tells about itself: by the four-letter words `cons`, `mntr` and `conf`, or by its AdminServer.
+//! All may be forbidden. A server as it is shipped allows none, and Debian's has no AdminServer.
 
 use std::env;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use crate::server::over_tls;
 const ADMIN_PORT: &str = "8080";
 /// The longest answer that is read.
 const LONGEST: u64 = 16 << 20;
+/// Why there is no answer, where a time is over.
+pub(crate) const LATE: &str = "it does not answer in time";
 
 /// A connection of a client, as its server tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,16 @@ pub(crate) struct Digests {
     pub(crate) voters: Option<usize>,
 }
 
+/// What a server is set up with, that sessions depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    /// The shortest session timeout that it grants.
+    pub(crate) shortest: Duration,
+    /// The longest one.
+    pub(crate) longest: Duration,
+}
+
 /// Sends a four-letter word. An error says in words why there is no answer.
 pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
     // A port that speaks TLS only waits for a fifth byte, and then sees that this is something else.
@@ -63,17 +75,19 @@ pub(crate) async fn word_within(
     name: &str,
     within: Duration,
 ) -> Result<String, String> {
-    let late = |_| Err("it does not answer in time".to_owned());
-    timeout(within, word(server, name)).await.unwrap_or_else(late)
+    timeout(within, word(server, name)).await.unwrap_or_else(|_| Err(LATE.to_owned()))
 }
 
 /// Returns the four-letter words that a server refuses, where its AdminServer does not tell the same. An error says
 /// in words why there is no answer.
 pub(crate) async fn refused(server: &str) -> Result<Vec<&'static str>, String> {
     let mut refused = Vec::new();
-    for (name, command) in
-        [("srvr", None), ("cons", Some("connections")), ("mntr", Some("monitor"))]
-    {
+    for (name, command) in [
+        ("srvr", None),
+        ("cons", Some("connections")),
+        ("mntr", Some("monitor")),
+        ("conf", Some("configuration")),
+    ] {
         match word(server, name).await {
             Ok(_) => continue,
             Err(why) if !is_refusal(&why) => return Err(why),
@@ -153,6 +167,40 @@ fn of_monitor(told: &Value) -> Option<Digests> {
         mismatches: told["digest_mismatches_count"].as_u64()?,
         up: Duration::from_millis(told["uptime"].as_u64()?),
         voters: told["quorum_size"].as_u64().and_then(|size| size.try_into().ok()),
+    })
+}
+
+/// Returns what a server is set up with.
+pub(crate) async fn settings(server: &str) -> Result<Settings, String> {
+    let untold = || "it does not tell its tickTime".to_owned();
+    let why = match word(server, "conf").await {
+        Ok(said) => return of_conf(&said).ok_or_else(untold),
+        Err(why) => why,
+    };
+    match admin(server, "configuration").await {
+        Ok(told) => of_configuration(&told).ok_or_else(untold),
+        Err(neither) => Err(format!("{why}, and {neither}")),
+    }
+}
+
+fn of_conf(said: &str) -> Option<Settings> {
+    let time = |name: &str| {
+        let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        value.parse().ok().map(Duration::from_millis)
+    };
+    Some(Settings {
+        tick: time("tickTime")?,
+        shortest: time("minSessionTimeout")?,
+        longest: time("maxSessionTimeout")?,
+    })
+}
+
+fn of_configuration(told: &Value) -> Option<Settings> {
+    let time = |name: &str| told[name].as_u64().map(Duration::from_millis);
+    Some(Settings {
+        tick: time("tick_time")?,
+        shortest: time("min_session_timeout")?,
+        longest: time("max_session_timeout")?,
     })
 }
 
@@ -237,5 +285,19 @@ mod tests {
         });
         assert_eq!((of_mntr(said), of_monitor(&told)), (both.clone(), both));
         assert_eq!(of_mntr("zk_version\t3.5.9\nzk_server_state\tleader\n"), None);
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let said = "clientPort=2181\ntickTime=2000\nmaxClientCnxns=60\nminSessionTimeout=500\n\
+                    maxSessionTimeout=40000\nserverId=0\n";
+        let told = serde_json::json!({
+            "tick_time": 2000, "min_session_timeout": 500, "max_session_timeout": 40000,
+        });
+        let [tick, shortest, longest] = [2_000, 500, 40_000].map(Duration::from_millis);
+        let both = Some(Settings { tick, shortest, longest });
+        assert_eq!((of_conf(said), of_configuration(&told)), (both, both));
+        let serves_not = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(of_conf(serves_not), None);
     }
 }

@@ -5,6 +5,7 @@ mod limits;
 mod locks;
 mod servers;
 mod session;
+mod tick;
 mod words;
 
 use std::time::Duration;
@@ -82,12 +83,13 @@ impl Check {
 }
 
 /// What there is to look at.
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "quorum",
     "words",
     "connections",
     "chroot",
     "timeout",
+    "tick",
     "auth",
     "acl",
     "containers",
@@ -141,6 +143,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     let servers = servers::distinct(quorum.serving, within).await;
     // Before the servers are asked for many connections at once, after which they may have no room.
     checks.push(words::words(&servers, within).await);
+    let ticks = tick::ask(&servers, within).await;
     checks.push(limits::connections(&servers, within).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;
@@ -155,6 +158,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         return Ok(checks);
     }
     checks.extend(session::opened(&session));
+    checks.push(ticks.check(session.timing().map(|timing| timing.session_timeout)));
     let (access, may_lock) = locks::access(&session).await?;
     checks.extend(access);
     if may_lock {

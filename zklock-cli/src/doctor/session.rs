@@ -54,9 +54,17 @@ pub(super) fn opened(session: &Session) -> Vec<Check> {
 }
 
 /// The session timeout that is asked for.
-fn asked() -> Duration {
-    let asked = env::var("ZKLOCK_SESSION_TIMEOUT").ok();
-    asked.and_then(|text| humantime::parse_duration(&text).ok()).unwrap_or(DEFAULT)
+pub(super) fn asked() -> Duration {
+    time("ZKLOCK_SESSION_TIMEOUT").unwrap_or(DEFAULT)
+}
+
+/// The tick that a session is told.
+pub(super) fn tick() -> Option<Duration> {
+    time("ZKLOCK_TICK_TIME")
+}
+
+fn time(variable: &str) -> Option<Duration> {
+    humantime::parse_duration(&env::var(variable).ok()?).ok()
 }
 
 fn timeout(granted: Duration) -> Check {

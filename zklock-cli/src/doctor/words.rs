@@ -6,17 +6,18 @@ use tokio::time::timeout;
 
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::refused;
+use crate::words::{LATE, refused};
 
 /// What helps. A server without this line allows only `srvr`.
 const HELPS: &str =
-    "4lw.commands.whitelist=srvr,cons,mntr in zoo.cfg of each server, and a restart of it";
+    "4lw.commands.whitelist=srvr,cons,mntr,conf in zoo.cfg of each server, and a restart of it";
 
 /// What nobody can tell without a four-letter word.
 fn without(word: &str) -> &'static str {
     match word {
         "cons" => "zklock why cannot say that a holder is silent or gone",
         "mntr" => "zklock doctor cannot say whether the data of a server are those of its leader",
+        "conf" => "zklock doctor cannot say whether leases are right for their tick",
         _ => "zklock doctor cannot say whether a server has a quorum",
     }
 }
@@ -29,8 +30,7 @@ pub(super) async fn words(servers: &[String], within: Duration) -> Check {
     let (mut refusals, mut missing) = (Vec::new(), Vec::new());
     for server in servers {
         let host = server.split('/').next().unwrap_or_default();
-        let late = || Err("it does not answer in time".to_owned());
-        match timeout(within, refused(host)).await.unwrap_or_else(|_| late()) {
+        match timeout(within, refused(host)).await.unwrap_or_else(|_| Err(LATE.to_owned())) {
             Ok(refused) if refused.is_empty() => {}
             Ok(refused) => {
                 refusals.push(format!("{server} does not allow {}", refused.join(", ")));

@@ -52,7 +52,7 @@ fn a_healthy_ensemble_is_well() {
     assert_eq!(exit, 0);
     assert!(checks.iter().all(|check| check["state"] == "well"), "{checks:?}");
     let codes: Vec<_> = checks.iter().map(|check| check["code"].as_str().unwrap()).collect();
-    let all = "quorum words connections chroot timeout auth acl containers buffer digests";
+    let all = "quorum words connections chroot timeout tick auth acl containers buffer digests";
     assert_eq!(codes.join(" "), all);
     let text = |more: &[&str]| {
         let mut doctor = scene.command("zklock");

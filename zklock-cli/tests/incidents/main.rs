@@ -13,3 +13,4 @@ mod scene;
 mod second;
 mod servers;
 mod tells;
+mod ticks;

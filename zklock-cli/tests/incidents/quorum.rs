@@ -20,7 +20,7 @@ fn a_server_that_is_down_is_named_and_the_rest_is_looked_at() {
     };
     let wrong: Vec<_> = checks.iter().filter(|check| check["state"] == "wrong").cloned().collect();
     assert_eq!((exit, &*codes(&wrong)), (1, "quorum"));
-    let all = "quorum words connections chroot timeout auth acl containers buffer digests";
+    let all = "quorum words connections chroot timeout tick auth acl containers buffer digests";
     assert_eq!(codes(&checks), all);
     let (says, helps) = (wrong[0]["says"].as_str().unwrap(), wrong[0]["helps"].as_str().unwrap());
     assert!(says.starts_with("2 of 3 servers serve, so there is a quorum"), "{says}");

@@ -65,7 +65,7 @@ fn the_admin_server_tells_the_connections_as_well() {
         (known && session["heard_ms_ago"].as_u64().unwrap() < 30_000).then_some(())
     });
     let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
-    for code in ["digests", "words"] {
+    for code in ["digests", "words", "tick"] {
         let told = |check: &Value| check["code"] == code && check["state"] == "well";
         assert!(checks.iter().any(told), "{checks:?}");
     }
@@ -105,7 +105,10 @@ fn a_server_as_it_is_shipped_does_not_tell_that_a_holder_is_gone() {
     let words = checks.iter().find(|check| check["code"] == "words").unwrap();
     assert_eq!((exit, &words["state"]), (0, &"note".into()), "{checks:?}");
     let says = words["says"].as_str().unwrap();
-    assert!(says.contains("does not allow cons, mntr: ") && says.contains("zklock why"), "{says}");
+    assert!(
+        says.contains("does not allow cons, mntr, conf: ") && says.contains("zklock why"),
+        "{says}"
+    );
     assert!(words["helps"].as_str().unwrap().starts_with(line), "{words}");
 }
 
@@ -122,6 +125,9 @@ fn a_server_with_the_line_of_the_quick_start_tells_who_is_gone_and_who_is_silent
     let (_, checks) = examine(&scene, &[], &[]);
     let words = checks.iter().find(|check| check["code"] == "words").unwrap();
     assert_eq!(words["state"], "well", "{checks:?}");
+    assert!(checks.iter().all(|check| check["state"] != "wrong"), "{checks:?}");
+    let tick = checks.iter().find(|check| check["code"] == "tick").unwrap();
+    assert_eq!(tick["state"], "well", "{checks:?}");
 }
 
 /// One of three servers is frozen: the others answer for it.

@@ -107,7 +107,7 @@ fn doctor_does_not_blame_a_server_that_speaks_only_tls() {
     });
     assert!(text.starts_with("quorum      ok    1 of 1 servers serve\n"), "{text}");
     assert!(text.contains("\nauth        ok    "), "{text}");
-    let unchecked = "Not looked at: words, connections, containers, buffer, digests.";
+    let unchecked = "Not looked at: words, connections, tick, containers, buffer, digests.";
     assert!(text.ends_with(&format!("\nNothing is wrong. {unchecked}\n")), "{text}");
     assert!(text.contains("\nacl         ok    only those with credentials may change "), "{text}");
     // What is found out in plain text cannot be.
