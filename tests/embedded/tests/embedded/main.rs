@@ -26,6 +26,7 @@ mod kazoo_semaphore;
 mod kinds;
 mod layouts;
 mod linger;
+mod lost_watches;
 mod many;
 mod multi;
 mod mutex;
