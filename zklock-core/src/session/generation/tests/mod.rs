@@ -6,6 +6,7 @@ use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::Connector;
 use crate::observe::observer::LossReason;
 use crate::session::timing::Timing;
+use futures_lite::future::poll_once;
 use std::thread;
 
 async fn generation() -> Arc<Generation> {
@@ -57,6 +58,42 @@ async fn whatever_is_granted_while_leases_are_lost_is_cared_for_or_lost() {
         generation.unhold(&node);
     }
     losing.join().unwrap();
+}
+
+/// Who loses the leases ends their term first, and looks afterwards which nodes that concerns. What is
+/// granted in between belongs to the next term.
+#[tokio::test]
+async fn the_loss_of_what_is_granted_between_the_end_of_the_leases_and_their_loss_is_told() {
+    let generation = generation().await;
+    let hold = |path: &str, number, term| {
+        let node = generation.hold(path.into(), "a".into(), number, term, None)?;
+        let generation = generation.clone();
+        let (of, lost) = (node.clone(), move || !generation.is_valid_at(term, Clock::Caller.now()));
+        Some((node, Box::pin(async move { of.until(lost).await })))
+    };
+    let before = generation.grantable(StopAt::Lost).unwrap();
+    let (_, mut first) = hold("/a", 1, before).unwrap();
+    assert!(poll_once(&mut first).await.is_none());
+    generation.lease().end_epoch();
+    let after = generation.grantable(StopAt::Lost).unwrap();
+    let (granted, mut next) = hold("/b", 2, after).unwrap();
+    assert!(poll_once(&mut next).await.is_none());
+    generation.lose_past();
+    assert!(poll_once(&mut first).await.is_some());
+    assert!(poll_once(&mut next).await.is_none() && generation.is_held(&granted));
+    assert_eq!(generation.losses(), 1);
+    // What was seen to be grantable before is not granted any more.
+    assert!(hold("/c", 3, before).is_none());
+    generation.lose_leases();
+    assert!(poll_once(&mut next).await.is_some());
+    assert_eq!(generation.losses(), 2);
+    let last = generation.grantable(StopAt::Lost).unwrap();
+    let (_, mut told) = hold("/d", 4, last).unwrap();
+    assert!(poll_once(&mut told).await.is_none());
+    generation.end();
+    assert!(poll_once(&mut told).await.is_some());
+    assert!(hold("/e", 5, last).is_none() && generation.holds_nothing());
+    assert!(generation.grantable(StopAt::Lost).is_none());
 }
 
 /// Counts how often a future is woken that waits for the end of a lease.
