@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
+use zklock::blocking::block_on;
 use zklock::{
-    AnyGuard, AnyLock, ErrorKind, LockError, LockOptions, MultiLock, Session, ZkLockTemplate, carry,
+    AnyGuard, AnyLock, Embedded, ErrorKind, LockError, LockOptions, MultiLock, Session,
+    ZkLockTemplate, carry,
 };
 use zklock_test_support::Warnings;
 
-use crate::support::{join_all, store};
+use crate::support::{client, join_all, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {
@@ -369,6 +371,51 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
         assert_deadlock(&alone(&lock).blocking_acquire().unwrap_err());
         drop(trying.await.unwrap().unwrap());
         drop(alone(&lock).blocking_acquire().unwrap());
+    }
+}
+
+/// Raises the limit in a node, from 1 to 2, once the only permit is held and somebody waits for one.
+fn raises_once_somebody_waits(store: &Embedded, session: &Session) -> std::thread::JoinHandle<()> {
+    let (store, session) = (store.clone(), session.clone());
+    std::thread::spawn(move || {
+        let is_full = || {
+            let callers = session.held();
+            callers.len() == 2 && callers.iter().any(|caller| caller.granted)
+        };
+        while !is_full() {
+            std::thread::yield_now();
+        }
+        // Who is refused is refused by now.
+        std::thread::sleep(SHORT);
+        let raised = async { client(&store).await.set("/zklock/limit", &[0, 0, 0, 2]).await };
+        block_on(raised).unwrap();
+    })
+}
+
+#[tokio::test]
+async fn a_blocking_acquire_waits_where_its_own_thread_holds_and_the_limit_may_be_raised() {
+    for tries in [false, true] {
+        let (store, session) = store();
+        if tries {
+            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            faults.delay_replies(Duration::from_millis(20));
+        }
+        let semaphore = session.semaphore_with_limit_at("printers", "limit", 1).unwrap();
+        // It holds before the thread is blocked, or a try of its own has the permit only then.
+        let holds = crate::spawn({
+            let semaphore = semaphore.clone();
+            async move { if tries { semaphore.try_acquire().await } else { semaphore.acquire().await } }
+        });
+        let held = if tries { Err(holds) } else { Ok(holds.await.unwrap()) };
+        tokio::task::yield_now().await;
+        let raises = raises_once_somebody_waits(&store, &session);
+        drop(semaphore.blocking_acquire_timeout(Duration::from_secs(60)).unwrap());
+        raises.join().unwrap();
+        let held = match held {
+            Ok(held) => held,
+            Err(holds) => holds.await.unwrap(),
+        };
+        assert!(held.unwrap().is_valid());
     }
 }
 
