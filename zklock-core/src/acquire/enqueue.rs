@@ -16,7 +16,7 @@ use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::Generation;
-use crate::session::releaser::{DeleteOptions, PendingCreate};
+use crate::session::releaser::{DeleteOptions, PendingCreate, or_forgotten};
 
 /// The result of creating a node.
 pub(crate) enum Enqueued {
@@ -149,7 +149,10 @@ impl AcquireLoop<'_> {
         // In one transaction, so nobody sees it and nothing is left.
         let (path, data, kind) = (self.path_of(SKIPPED), Vec::new(), NodeKind::Ephemeral);
         let create = Operation::Create { path: path.clone(), data, kind };
-        match generation.write(vec![create, Operation::Delete { path }]).await {
+        let skipped = generation.write(vec![create, Operation::Delete { path }]);
+        // Without an answer, the next creation shows whether the number is still in the way; to skip one more
+        // does no harm.
+        match or_forgotten(generation, generation.patience(), skipped).await {
             Ok(()) => Setback::Interrupted,
             Err(RequestError::Multi { error, .. }) => setback(*error),
             Err(error) => setback(error),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures_lite::future::or;
 use tokio::sync::watch;
@@ -14,6 +15,7 @@ use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
 use crate::session::lane::{Lane, Status, closed};
+use crate::session::releaser::{more, or_forgotten};
 
 /// The source of a limit. All users of a semaphore in one process must give the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,9 +171,11 @@ const MOST_REMOVED: u32 = 20;
 /// missing is left to the acquire that follows, which tells it.
 async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
     let (text, mut removed, mut may_write) = (limit.to_string(), 0, true);
+    let mut patience = Duration::ZERO;
     loop {
         let generation = lane.ready().await?;
         let coordinator = generation.coordinator();
+        patience = patience.max(generation.patience());
         let outcome = match coordinator.get(path.as_str()).await {
             Ok((data, stat)) => match Said::read(&data) {
                 Said::Limit(said) if said == i64::from(limit) => return Ok(()),
@@ -188,7 +192,7 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                 // no node that exists.
                 Said::Nothing if !may_write => return Ok(()),
                 Said::Nothing => {
-                    match fill(&generation, path, stat.version, text.as_bytes()).await {
+                    match fill(&generation, patience, path, stat.version, text.as_bytes()).await {
                         Err(RequestError::NoAuth) => {
                             // Others may have written meanwhile: compare.
                             may_write = false;
@@ -219,22 +223,27 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
             Err(error) => match refused(error.clone()) {
                 Some(refused) => return Err(refused),
                 None if error.is_definite() => return Ok(()),
-                None => generation.pause(RetryPolicy::default().pause(4)).await,
+                None => {
+                    patience = more(&generation, patience);
+                    generation.pause(RetryPolicy::default().pause(4)).await;
+                }
             },
         }
     }
 }
 
 /// Writes these data into a node that has none, unless another client has written its own or deleted the
-/// node meanwhile, which the next look shows.
+/// node meanwhile, which the next look shows. So it does whether a write without an answer was applied.
 async fn fill(
     generation: &Arc<Generation>,
+    patience: Duration,
     path: &ZnodePath,
     version: i32,
     data: &[u8],
 ) -> Result<(), RequestError> {
     let (path, data) = (path.to_string(), data.to_vec());
-    match generation.write(vec![Operation::Replace { path, data, version }]).await {
+    let written = generation.write(vec![Operation::Replace { path, data, version }]);
+    match or_forgotten(generation, patience, written).await {
         Err(RequestError::Multi { error, .. }) => match *error {
             RequestError::BadVersion | RequestError::NoNode => Ok(()),
             error => Err(error),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::layout::{Kazoo, OneNode, ReadWriteNodes};
+use zklock::layout::{Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
@@ -16,19 +16,34 @@ const T: Duration = Duration::from_secs(1);
 /// Longer than anything here takes with one answer less.
 const LONG: Duration = Duration::from_secs(20);
 
+/// By default: a forgotten answer costs a second, less than a sixth of the session timeout, and a pause.
+const BY_DEFAULT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(1050));
+
 fn briefly(store: &Embedded) -> Session {
-    Session::embedded_builder(store).app("test").session_timeout(T).open().unwrap()
+    lasting(store, T)
+}
+
+fn lasting(store: &Embedded, timeout: Duration) -> Session {
+    Session::embedded_builder(store).app("test").session_timeout(timeout).open().unwrap()
 }
 
 /// Forgets the first answer to a session, then the second, and so on to the last.
 async fn whichever_is_forgotten(scenario: impl AsyncFn(&Embedded, &Session)) {
+    whichever_is_forgotten_of((T, LONG), scenario).await;
+}
+
+/// The same with this session timeout, where it takes no longer than this.
+async fn whichever_is_forgotten_of(
+    (session_timeout, limit): (Duration, Duration),
+    scenario: impl AsyncFn(&Embedded, &Session),
+) {
     for forgotten in 0.. {
         let store = Embedded::new();
-        let session = briefly(&store);
+        let session = lasting(&store, session_timeout);
         let id = session.zookeeper_session().unwrap().0;
         store.faults(id).inject(Fault::forget_reply().skip(forgotten));
         store.record();
-        let ended = timeout(LONG, scenario(&store, &session)).await;
+        let ended = timeout(limit, scenario(&store, &session)).await;
         let mut sent = store.recorded().into_iter().filter(|request| request.session == id);
         let Some(request) = sent.nth(usize::try_from(forgotten).unwrap()) else {
             ended.unwrap();
@@ -36,7 +51,7 @@ async fn whichever_is_forgotten(scenario: impl AsyncFn(&Embedded, &Session)) {
             return;
         };
         assert!(ended.is_ok(), "held up by answer {forgotten}, to {request:?}");
-        sleep(2 * T).await;
+        sleep(2 * session_timeout).await;
         for lock in ["a", "a/leases", "a/locks"] {
             let left = contenders(&store, &format!("/zklock/{lock}")).await;
             let left: Vec<_> = left.iter().filter(|name| name.contains("lock-")).collect();
@@ -188,10 +203,7 @@ async fn a_limit_is_made_read_and_compared() {
     for empty in [false, true] {
         whichever_is_forgotten(async |store, session| {
             if empty {
-                let kazoo = client(store).await;
-                for path in ["/zklock", "/zklock/a"] {
-                    kazoo.create(path, b"", NodeKind::Persistent).await.unwrap();
-                }
+                made_by_others(store, "/zklock/a").await;
             }
             let semaphore = session.semaphore("a", 2).unwrap().with_driver(Kazoo::default());
             semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -199,6 +211,38 @@ async fn a_limit_is_made_read_and_compared() {
         })
         .await;
     }
+}
+
+/// Makes an empty node, and those above it, as another client does.
+async fn made_by_others(store: &Embedded, path: &str) {
+    let others = client(store).await;
+    let above = path.match_indices('/').skip(1).map(|(at, _)| &path[..at]);
+    for path in above.chain([path]) {
+        others.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_a_limit_is_written_into_an_empty_node_in_time() {
+    whichever_is_forgotten_of(BY_DEFAULT, async |store, session| {
+        made_by_others(store, "/zklock/a").await;
+        let semaphore = session.semaphore("a", 2).unwrap().with_driver(Kazoo::default());
+        semaphore.acquire_tries().await.unwrap().release().await.unwrap();
+        assert_eq!(data(store, "/zklock/a").await, "2");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_a_number_that_is_the_name_of_another_lock_is_skipped_in_time() {
+    whichever_is_forgotten_of(BY_DEFAULT, async |store, session| {
+        made_by_others(store, "/zklock/a/sub_0000000001/in-use").await;
+        let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
+        let guard = mutex.acquire_tries().await.unwrap();
+        assert_eq!(guard.path(), "/zklock/a/sub_0000000002");
+        guard.release().await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use zklock::layout::{Kazoo, Numbered};
 use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
+use zklock_test_support::{Action, CreateMode, Cut, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
 use crate::busy::Busy;
@@ -371,6 +372,30 @@ async fn a_mark_outlives_an_answer_that_is_swallowed_alone() {
             assert!(bed.contenders("a").is_empty(), "{round}: {opcode:?}");
         }
     }
+    bed.end().await;
+}
+
+/// In kazoo's layout the limit is written into an empty node, and a number is skipped that is the name of
+/// another lock.
+#[tokio::test]
+async fn what_is_written_ahead_of_the_node_outlives_an_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-ahead");
+    let (proxy, session) = proxied_by_default(&bed).await;
+    // A child that keeps the directory is a permit, or counts as one number.
+    ["kazoo", "numbered"].iter().for_each(|lock| bed.keep_directory(lock));
+    let mut raw = bed.raw();
+    for other in ["numbered/sub_0000000002", "numbered/sub_0000000002/in-use"] {
+        raw.create(&bed.path(other), b"", CreateMode::Persistent).unwrap();
+    }
+    let semaphore = session.semaphore("kazoo", 2).unwrap().with_driver(Kazoo::default());
+    let permit = without_an_answer(&proxy, OpCode::Multi, semaphore.acquire_tries()).await.unwrap();
+    assert_eq!(raw.data(&bed.path("kazoo")).unwrap(), b"2");
+    permit.release().await.unwrap();
+    let mutex = session.mutex("numbered").unwrap().with_driver(Numbered::dlock());
+    let guard = without_an_answer(&proxy, OpCode::Multi, mutex.acquire_tries()).await.unwrap();
+    assert_eq!(guard.path(), bed.path("numbered/sub_0000000003"));
+    guard.release().await.unwrap();
+    raw.close().unwrap();
     bed.end().await;
 }
 
