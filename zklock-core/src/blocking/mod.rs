@@ -4,6 +4,15 @@
 //! caller's thread sleeps. On a thread of a multi-threaded runtime they delay the other tasks of
 //! that thread, which is logged as a warning after one second; use `spawn_blocking` there.
 //!
+//! A blocking acquire that would stop for ever whom it waits for fails at once with
+//! [`Deadlock`](crate::base::error::ErrorKind::Deadlock), where that is certain: a holder, or a waiter ahead, on
+//! the same thread of a current-thread runtime or of a `LocalSet`; or a waiter, or the holder's scope, in the
+//! same task. Two such waits are not recognised, and end with the call's deadline, if it has one:
+//!
+//! - A `LocalSet` that a multi-threaded runtime drives looks like one of its workers, until the future that is
+//!   given to `block_on` has acquired a lock on that thread with an async method.
+//! - A semaphore whose limit is in a node refuses nobody: the limit may be raised meanwhile.
+//!
 //! ```
 //! let session = zklock::Session::embedded();
 //! let mutex = session.mutex("orders")?;

@@ -215,6 +215,25 @@ async fn a_node_that_may_not_be_read_keeps_no_other_from_being_checked() {
     drop(full);
 }
 
+/// As with an ACL that does not let its own session read: other commits renew its lease.
+#[tokio::test(start_paused = true)]
+async fn the_deletion_of_a_node_that_may_not_be_checked_goes_unnoticed_while_others_commit() {
+    let kept = kept().await;
+    let busy = tokio::spawn(is_busy(kept.generation.clone()));
+    let node = kept.hold("/hidden", StopAt::Lost).await;
+    let check = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
+    for (op, refusal) in [(Op::Multi, check), (Op::Get, RequestError::NoAuth)] {
+        let refused = Fault::refuse(refusal).on(op).path("/hidden");
+        kept.faults.inject(refused.times(u64::MAX));
+    }
+    kept.generation.coordinator().delete("/hidden").await.unwrap();
+    sleep(2 * T).await;
+    assert!(kept.is_valid(&node) && !node.is_gone());
+    busy.abort();
+    sleep(T).await;
+    assert!(!kept.is_valid(&node) && !node.is_gone() && !kept.generation.is_over());
+}
+
 /// Holds many nodes without watches, lets a stranger do something to all of them, and counts what the next
 /// heartbeat costs: commits, reads, and how often those who wait for a change are woken.
 async fn costs_of_many(kept: &Kept, done: impl Fn(&Arc<HeldNode>) -> Reply<()>) -> [u32; 3] {
