@@ -72,11 +72,23 @@ pub async fn stand_in(
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
-                Ok(_) => {
+                Ok(_) => match or_forgotten(generation, patience, checked).await {
+                    // Somebody deleted it, and the reader's name is another's by now.
+                    Ok(false) => {
+                        writer.node_is_gone();
+                        return Ok(None);
+                    }
+                    Err(error) if !error.is_definite() => {
+                        patience = more(generation, patience);
+                        generation.pause(RetryPolicy::default().pause(3)).await;
+                        continue;
+                    }
                     // The server silently replaced the session, and deletes the writer's node.
-                    generation.end();
-                    return Ok(None);
-                }
+                    _ => {
+                        generation.end();
+                        return Ok(None);
+                    }
+                },
                 // Somebody deleted the node.
                 Err(RequestError::NoNode) => continue,
                 Err(error) => Err(error),

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zklock::layout::ReadWriteNodes;
 use zklock::{
     Embedded, ErrorKind, Handoffs, LockError, LockOptions, RwLock, Session, carry, carry_sync,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
-use crate::support::{contenders, late, on, store};
+use crate::support::{client, contenders, late, on, store};
 
 fn lock(session: &Session) -> RwLock {
     session.rw_lock("a").unwrap()
@@ -284,6 +285,34 @@ async fn a_step_down_whose_node_is_not_found_at_once_looks_again() {
     assert!(start.elapsed() >= 5 * Duration::from_millis(10), "{:?}", start.elapsed());
     assert!(reading.is_valid());
     assert_eq!(queue(&store).await, "R");
+}
+
+/// Somebody deletes the writer's node with its directory, whose numbers then begin anew, so that another reader has
+/// the name that the reader's node would have. That says nothing of the session.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock() {
+    let (store, session) = store();
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let beside = session.mutex("b").unwrap().acquire().await.unwrap();
+    let writing = lock(&session).write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+    faults.hold_requests();
+    let stepping = crate::spawn(writing.downgrade());
+    settle().await;
+    stranger.delete(&path).await.unwrap();
+    stranger.delete("/zklock/a").await.unwrap();
+    let reading = lock(&other).read().await.unwrap();
+    let number = |path: &str| path[path.len() - 10..].to_owned();
+    assert_eq!(number(reading.path()), number(&path));
+    faults.release();
+    let refused = stepping.await.unwrap().unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    drop(refused);
+    settle().await;
+    assert!(beside.is_valid() && reading.is_valid());
+    beside.release().await.unwrap();
+    reading.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
