@@ -341,7 +341,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
-            store.refuse();
+            store.meddle();
             // What may be done with nodes, those say in which they are.
             let directory = match fault.which / 2 {
                 0 => scene.crew.locks[fault.lock].directory(),
@@ -356,7 +356,6 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let scene = scene.clone();
             later(world, fault.long, move || {
                 scene.store.ensemble().restrict(&directory, Access::Open);
-                scene.store.allow();
             });
         }
         Kind::Plant => {

@@ -223,6 +223,9 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     };
     let store = Store::new(&world, Ensemble::new(&world, options));
     let locks = LockPlan::draw(&world, profile);
+    for lock in locks.iter().filter(|lock| lock.is_fair()) {
+        store.ensemble().keeps_order(format!("/zklock/{}/", lock.name));
+    }
     let ledger =
         Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile.drift));
     let crew = Arc::new(Crew {

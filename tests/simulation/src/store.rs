@@ -37,9 +37,6 @@ struct Done {
     unheard: Option<u64>,
     /// Whether anything befell a server.
     servers: bool,
-    /// How many refusals of the servers go on, and when the last of those that are over ended.
-    refusing: u32,
-    refused: Option<u64>,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
     /// The same, as far as requests and their answers are concerned.
@@ -96,25 +93,6 @@ impl Store {
     /// Whether nothing went wrong but that sessions were closed.
     pub fn is_sound(&self) -> bool {
         self.faults() == self.lock().closed
-    }
-
-    /// Notes that the servers begin to refuse something.
-    pub fn refuse(&self) {
-        self.meddle();
-        self.lock().refusing += 1;
-    }
-
-    /// Notes that one of these refusals ends.
-    pub fn allow(&self) {
-        let mut done = self.lock();
-        done.refusing -= 1;
-        done.refused = Some(self.world.now());
-    }
-
-    /// Whether servers refused something at some time since then.
-    pub fn refused_since(&self, since: u64) -> bool {
-        let done = self.lock();
-        done.refusing > 0 || done.refused.is_some_and(|at| at >= since)
     }
 
     /// When an outsider did something last.

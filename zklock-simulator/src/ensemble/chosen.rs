@@ -19,6 +19,8 @@ const TOLD: u64 = 5_000;
 /// What was chosen.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
+    /// The paths below which nodes are asked for in the order of the calls.
+    ordered: BTreeSet<String>,
     /// Whether a node was asked for on a connection that was silent for long, beside one that was not.
     in_silence: bool,
     /// The servers that differ from their leader.
@@ -46,7 +48,8 @@ impl Machine {
         let silent = wire.to_server.silent;
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         // Where an order is promised, the next one of a lock goes where those before it went.
-        let follows = wire.unanswered.iter().any(|(_, before)| before == directory);
+        let ordered = self.chosen.ordered.iter().any(|above| path.starts_with(above));
+        let follows = ordered && wire.unanswered.iter().any(|(_, before)| before == directory);
         wire.unanswered.push((now, directory.to_owned()));
         // One of those who asked may have gone; of several, one is still there.
         let third = wire.unanswered.get(2).map_or(now, |(at, _)| *at);
@@ -89,6 +92,11 @@ impl Machine {
 }
 
 impl Ensemble {
+    /// Below this path, nodes are asked for in the order of the calls.
+    pub fn keeps_order(&self, below: String) {
+        self.0.act(|machine| machine.chosen.ordered.insert(below));
+    }
+
     /// Lets nothing through on the connection of a session, for so long.
     pub fn hush(&self, session: i64, long: u64) {
         self.0.act(|machine| {

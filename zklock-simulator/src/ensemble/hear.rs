@@ -53,7 +53,7 @@ impl Machine {
             }
             ToClient::Reply { xid, zxid, answer } => {
                 client.seen = client.seen.max(zxid);
-                self.shows(client.session, wire, xid);
+                self.shows(client.session, (wire, xid), &answer);
                 self.reply(client, xid, answer);
                 if client.closing == Some(xid) {
                     return self.finish(client, State::Closed, &RequestError::Closed);

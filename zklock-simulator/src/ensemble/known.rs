@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zklock_core::coordinator::traits::RequestError;
+
 use super::control::Ensemble;
+use super::frames::Answer;
 use super::journal::Life;
 use super::machine::Machine;
 use super::tree::PLANTED;
@@ -24,8 +27,10 @@ pub(super) struct Known {
     served: BTreeMap<(u32, usize), u64>,
     /// The nodes whose deletion a leader refused.
     stuck: BTreeSet<String>,
-    /// When a leader refused a deletion to a session last.
+    /// When each session was told last that it may not do something.
     refused: BTreeMap<i64, u64>,
+    /// The notifications that were swallowed on the way to each session: when, and of which node.
+    unheard: BTreeMap<i64, Vec<(u64, String)>>,
 }
 
 /// A list of the children of a node.
@@ -37,11 +42,18 @@ struct List {
     served: i64,
 }
 
+/// Whether somebody has no right to do something.
+pub(super) fn may_not(error: &RequestError) -> bool {
+    match error {
+        RequestError::Multi { error, .. } => may_not(error),
+        error => *error == RequestError::NoAuth,
+    }
+}
+
 impl Known {
-    /// A leader refuses the deletion of a node to a session.
-    pub(super) fn refuses(&mut self, path: String, session: i64, now: u64) {
+    /// A leader refuses the deletion of a node.
+    pub(super) fn refuses(&mut self, path: String) {
         self.stuck.insert(path);
-        self.refused.insert(session, now);
     }
 }
 
@@ -81,9 +93,26 @@ impl Machine {
     }
 
     /// An answer arrives.
-    pub(super) fn shows(&mut self, session: i64, wire: u64, xid: u64) {
+    pub(super) fn shows(
+        &mut self,
+        session: i64,
+        (wire, xid): (u64, u64),
+        answer: &Result<Answer, RequestError>,
+    ) {
+        if answer.as_ref().is_err_and(may_not) {
+            self.known.refused.insert(session, self.now);
+        }
         if let Some((path, list)) = self.known.lists.remove(&(wire, xid)) {
             self.known.shown.entry((session, path)).or_default().push(list);
+        }
+    }
+
+    /// A notification of a node is swallowed on a connection.
+    pub(super) fn note_unheard(&mut self, wire: u64, path: &str) {
+        let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
+        if let Some(session) = client.map(|client| client.session) {
+            let unheard = self.known.unheard.entry(session).or_default();
+            unheard.push((self.now, path.to_owned()));
         }
     }
 
@@ -109,16 +138,34 @@ impl Ensemble {
         self.0.look(|machine| machine.known.stuck.contains(path))
     }
 
-    /// Whether a leader has refused a deletion to a session.
+    /// Whether a session was ever told that it may not do something.
     pub fn refused_in(&self, session: i64) -> bool {
         self.0.look(|machine| machine.known.refused.contains_key(&session))
     }
 
-    /// Whether a leader has refused a deletion to a session of a process since then.
+    /// Whether a session of a process was told since then that it may not do something.
     pub fn refused_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
             let its = |session| machine.opened_by.get(session).copied() == Some(process.id().0);
             machine.known.refused.iter().any(|(session, at)| *at >= since && its(session))
+        })
+    }
+
+    /// Whether a notification was swallowed on the way to a session of a process since then.
+    pub fn is_unheard_since(&self, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let its = |session| machine.opened_by.get(session).copied() == Some(process.id().0);
+            let late = |unheard: &Vec<(u64, String)>| unheard.iter().any(|(at, _)| *at >= since);
+            machine.known.unheard.iter().any(|(session, unheard)| its(session) && late(unheard))
+        })
+    }
+
+    /// Whether a notification of a node was swallowed on the way to its owner.
+    pub fn is_unheard(&self, node: &Life) -> bool {
+        let is_its = |(at, path): &(u64, String)| *at >= node.born && *path == node.path;
+        self.0.look(|machine| {
+            let unheard = machine.known.unheard.get(&node.owner);
+            unheard.is_some_and(|unheard| unheard.iter().any(is_its))
         })
     }
 

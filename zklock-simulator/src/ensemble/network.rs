@@ -48,12 +48,13 @@ impl Machine {
     }
 
     pub(super) fn send_to_client(&mut self, id: u64, frame: ToClient) {
-        if let ToClient::Notice(..) = frame
+        if let ToClient::Notice(_, path) = &frame
             && self.options.weather.swallowed > 0
             && self.world.seldom(2, self.options.weather.swallowed) == 1
         {
             self.strikes += 1;
             self.notices += 1;
+            self.note_unheard(id, path);
             self.say(|| format!("FAULT connection {id}: {frame:?} is swallowed"));
             return;
         }

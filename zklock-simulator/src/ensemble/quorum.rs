@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zklock_core::coordinator::traits::RequestError;
 
 use super::frames::{ToClient, ToPeer};
+use super::known::may_not;
 use super::machine::{Event, Machine};
 use super::prepare::{Author, Write};
 use super::queue::pop_if;
@@ -15,14 +16,6 @@ use super::txn::{Applied, Change, Origin, SESSION_MOVED, Txn};
 
 /// What the leader's wall clock says when the world begins, in milliseconds since 1970.
 pub(super) const EPOCH: i64 = 1_700_000_000_000;
-
-/// Whether somebody has no right to do this.
-fn may_not(error: &RequestError) -> bool {
-    match error {
-        RequestError::Multi { error, .. } => may_not(error),
-        error => *error == RequestError::NoAuth,
-    }
-}
 
 impl Machine {
     /// Passes a write on to the leader, or makes it a transaction.
@@ -83,7 +76,7 @@ impl Machine {
         if let (Change::Refused(error), Some(path)) = (&change, deleted)
             && may_not(error)
         {
-            self.known.refuses(path, session, now);
+            self.known.refuses(path);
         }
         let ahead = self.options.clocks.get(at).copied().unwrap_or(0);
         let time = EPOCH + ahead + i64::try_from(now / 1_000).unwrap_or(i64::MAX / 2);

@@ -150,7 +150,7 @@ impl Ledger {
         drop(state);
         // Who finds the directory removed again and again makes a pause, and the others go on.
         let directory = format!("/zklock/{}", plan.name);
-        // Where a deletion was refused, or a server shows a node too many, the session is used no more: all that
+        // Where something was refused, or a server shows a node too many, the session may be used no more: all that
         // wait in it queue up anew.
         let replaced = |since| {
             let ensemble = self.store.ensemble();
@@ -183,9 +183,12 @@ impl Ledger {
         // A server that is started again gives all sessions their time once more, and one that hears the
         // client connect again gives it to that session.
         let goes = !plan.lingers && plan.hold() == 0 && !self.store.are_servers_struck();
-        // Where the refusal is lost, what the client sends after it keeps the session.
+        // Where the refusal is lost, what the client sends after it keeps the session. Who may not read a directory
+        // does not get to delete a node whose loss is marked there.
+        let unmarked = |owner| plan.delay() > 0 && ensemble.refused_in(owner);
         let goes = goes && !ensemble.is_stuck(path);
-        if goes && life.is_some_and(|life| !ensemble.has_returned(life.owner)) {
+        let owner = life.map(|life| life.owner).filter(|owner| !unmarked(*owner));
+        if goes && owner.is_some_and(|owner| !ensemble.has_returned(owner)) {
             self.fail(super::RELEASED, format!("{who}: {path} is still there"));
         }
     }

@@ -130,12 +130,10 @@ impl Ledger {
     /// another's node may have its name. Who has held a lock learns by heartbeats what becomes of it. Whoever waits
     /// is told of the deletion of its node before anything later, unless that notification alone is swallowed.
     fn check_shown(&self, who: &str, entry: &Entry, path: &str) {
-        if self.store.is_one_unheard(self.timeout) {
-            return;
-        }
         let czxid = entry.view.fencing_token().czxid();
         let ensemble = self.store.ensemble();
         let life = ensemble.life(path, Some(czxid as i64)).filter(|life| life.gone.is_some());
+        let life = life.filter(|life| !ensemble.is_unheard(life));
         let held = self.lock().noted.contains(&czxid);
         // One of several was granted when it was acquired, and is noted when all of them are: perhaps later
         // than it was gone.

@@ -108,16 +108,22 @@ impl Ledger {
                 && held.entry.view.is_valid()
         });
         // A follower may not show it yet.
-        let under_way = if self.store.ensemble().size() > 1 { UNDER_WAY } else { 0 };
+        let ensemble = self.store.ensemble();
+        let under_way = if ensemble.size() > 1 { UNDER_WAY } else { 0 };
+        // What may not be read when a node was made shows nobody, and whoever has the node does not look again.
+        let unread = |process: &Process, path: &str, czxid: u64| {
+            let born = ensemble.life(path, Some(czxid as i64)).map_or(0, |life| life.born);
+            ensemble.refused_since(born, process)
+        };
         let (mut near, mut far) = (false, false);
         for held in others {
             near |= held.entry.process.id() == here;
-            far |= now >= held.since + under_way;
+            let has_read = !unread(&held.entry.process, &held.path, held.token.czxid());
+            far |= now >= held.since + under_way && has_read;
         }
         drop(state);
-        // What may not be read shows nobody.
-        let unread = || self.store.refused_since(now.saturating_sub(self.timeout));
-        if near || far && self.quiet_for(self.timeout) && !unread() {
+        far = far && !unread(&entry.process, path, entry.view.fencing_token().czxid());
+        if near || far && self.quiet_for(self.timeout) {
             self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
         }
     }

@@ -67,7 +67,8 @@ impl Ledger {
             // Where answers are missing, it may know only of somebody who has left; where notifications are, for
             // as long as until it looks again.
             let long = self.timeout.max(LONG_WAIT);
-            let unheard = self.store.is_one_unheard(now - node.since + 2 * long);
+            let unheard =
+                ensemble.is_unheard_since(node.since.saturating_sub(2 * long), &node.process);
             let known = node.since.saturating_sub(if unheard { long } else { self.timeout });
             let wanted = || ensemble.used_elsewhere(&below, known, &node.process);
             // Other options have a queue of their own in this process.
@@ -82,8 +83,8 @@ impl Ledger {
                     && !self.store.answers_for(2 * self.timeout)
             };
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
-            // A session is used no more when a deletion is refused in it, or one of its servers shows a node too many, of
-            // whatever lock.
+            // A session may be used no more when something is refused in it, or one of its servers shows a node too many,
+            // of whatever lock.
             let excused = closing.contains(&node.process.id()) || ensemble.refused_in(node.owner);
             let excused = excused || ensemble.was_shown_strays("/zklock/", known, &node.process);
             let excused = excused || asks.values().any(untold);

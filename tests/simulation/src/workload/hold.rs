@@ -164,7 +164,7 @@ impl Task {
         match how {
             0 if alone => {
                 let released = guard.release().await;
-                // Who is told that the lock was lost is not told that its node stays.
+                // Who is told that the lock was lost is not told whether its node may be deleted.
                 let lost = |error: &LockError| error.kind() == ErrorKind::Lost;
                 if released.as_ref().map_or_else(lost, |()| true) {
                     let (path, czxid) = self.node_of(&view);

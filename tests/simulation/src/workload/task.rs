@@ -461,10 +461,11 @@ impl Task {
         }
     }
 
-    /// Whether a server may just have refused something, and its answer has come only now.
+    /// Whether its process was told within a session timeout that it may not do something: who asked for it may be
+    /// told of other things first.
     pub(super) fn is_refused(&self) -> bool {
         let since = self.process.world().now().saturating_sub(self.crew.timeout);
-        self.crew.ledger.store().refused_since(since)
+        self.crew.ledger.store().ensemble().refused_since(since, &self.process)
     }
 
     /// Does what an error says of a node that stays, if that is the directory of a lock that nobody has
