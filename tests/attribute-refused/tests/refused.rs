@@ -1,6 +1,6 @@
 //! What is refused, and what is said: one file per mistake in `refused/`, beside it what rustc says.
 //!
-//! With `ZKLOCK_OVERWRITE=1` the test writes there what rustc says now, and fails.
+//! With `BLESS=1` in the environment the test writes there what rustc says now, and fails.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::path::{Path, PathBuf};
@@ -12,12 +12,11 @@ use serde_json::Value;
 
 #[test]
 fn every_mistake_is_told_once_and_where_it_is() {
-    let mut cases: Vec<PathBuf> =
-        fs::read_dir("tests/refused").unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    cases.sort_unstable();
-    assert!(cases.len() > 90, "{} mistakes", cases.len());
+    let cases = files("rs");
+    assert!(cases.len() > 110, "{} mistakes", cases.len());
     let crates = crates();
+    let (accepted, said) = compile(Path::new("tests/accepted/sound.rs"), &crates);
+    assert!(accepted, "nothing can be compiled against what is built:\n{said}");
     let (left, wrong) = (Mutex::new(cases.into_iter()), Mutex::new(Vec::new()));
     let check = || {
         loop {
@@ -34,6 +33,18 @@ fn every_mistake_is_told_once_and_where_it_is() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let of_nothing: Vec<_> =
+        files("stderr").into_iter().filter(|said| !said.with_extension("rs").is_file()).collect();
+    assert!(of_nothing.is_empty(), "no mistake is beside {of_nothing:?}");
+}
+
+/// The files of the mistakes that end like this.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir("tests/refused").unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|its| its == extension));
+    files.sort_unstable();
+    files
 }
 
 /// The arguments that tell rustc where the crates are that a case uses.
@@ -45,6 +56,12 @@ fn crates() -> Vec<String> {
     let packages = packages.as_deref().unwrap_or("--package=zklock-attribute-refused-tests");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--no-run", "--message-format=json", "--quiet"]).args(packages.split(' '));
+    // Where cargo built this test, and how: in `PROFILE/deps` of its folder.
+    let profile = env::current_exe().unwrap();
+    let profile = profile.ancestors().nth(2).unwrap().file_name().unwrap();
+    let profile = if profile == "debug" { "dev".as_ref() } else { profile };
+    cargo.arg("--profile").arg(profile);
+    cargo.arg("--target-dir").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
     cargo.current_dir(root());
     let output = cargo.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
@@ -56,23 +73,26 @@ fn crates() -> Vec<String> {
                 && message["target"]["kind"][0] != "custom-build"
                 && message["profile"]["test"] == false
         };
-        let mut files =
+        let files =
             built.iter().filter(of_it).flat_map(|message| message["filenames"].as_array().unwrap());
-        let linkable = |file: &&Value| !file.as_str().unwrap().ends_with(".rmeta");
-        files.find(linkable).unwrap_or_else(|| panic!("cargo built no {name}")).as_str().unwrap()
+        let files = files.map(|file| file.as_str().unwrap());
+        let files: Vec<_> = files.filter(|file| !file.ends_with(".rmeta")).collect();
+        assert_eq!(files.len(), 1, "{name}: {files:?}");
+        files[0]
     };
-    let zklock = file_of("zklock_attribute_recorder");
-    let folder = Path::new(zklock).parent().unwrap().display();
-    let mut arguments = vec![format!("-Ldependency={folder}"), format!("--extern=zklock={zklock}")];
-    for name in ["async_trait", "tokio", "tracing"] {
-        arguments.push(format!("--extern={name}={}", file_of(name)));
-    }
-    arguments
+    let crates = ["zklock_attribute_recorder", "async_trait", "tokio", "tracing"];
+    let arguments = crates.map(|name| {
+        let file = file_of(name);
+        let folder = Path::new(file).parent().unwrap().display();
+        let used_as = if name == crates[0] { "zklock" } else { name };
+        [format!("--extern={used_as}={file}"), format!("-Ldependency={folder}")]
+    });
+    arguments.into_iter().flatten().collect()
 }
 
-/// What is said of a case, if that is not what is written beside it.
-fn differs(case: &Path, crates: &[String]) -> Option<String> {
-    let mut rustc = Command::new("rustc");
+/// Whether rustc compiles a case, and what it says.
+fn compile(case: &Path, crates: &[String]) -> (bool, String) {
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args([
         "--edition=2024",
         "--crate-type=bin",
@@ -84,8 +104,14 @@ fn differs(case: &Path, crates: &[String]) -> Option<String> {
     // As cargo: the crates know their sources by a path from there.
     rustc.arg(Path::new("tests/attribute-refused").join(case)).current_dir(root());
     let output = rustc.output().unwrap();
-    let said = tidy(&String::from_utf8(output.stderr).unwrap());
-    if output.status.success() {
+    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// What is said of a case, if that is not what is written beside it.
+fn differs(case: &Path, crates: &[String]) -> Option<String> {
+    let (accepted, said) = compile(case, crates);
+    let said = tidy(&said);
+    if accepted {
         return Some(format!("{} is not refused; rustc says:\n{said}", case.display()));
     }
     let beside = case.with_extension("stderr");
@@ -93,7 +119,7 @@ fn differs(case: &Path, crates: &[String]) -> Option<String> {
     if without_margin(&said) == without_margin(&expected) {
         return None;
     }
-    if env::var_os("ZKLOCK_OVERWRITE").is_some() {
+    if env::var_os("BLESS").is_some() {
         fs::write(&beside, &said).unwrap();
     }
     Some(format!("{}: rustc says\n{said}\nexpected is\n{expected}", case.display()))
