@@ -17,13 +17,20 @@ pub(crate) fn example(name: &str) -> Command {
 fn folder() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     // A test lies in `deps` of the profile, a program in the profile's folder itself.
-    let of_profile = |dir: &&Path| dir.parent().is_some_and(|up| up.join("CACHEDIR.TAG").is_file());
-    let profile = own.ancestors().find(of_profile).unwrap();
+    let profile = own.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).unwrap();
     let folder = profile.join("examples");
     let names = ["driver", "lock_agent", "order_numbers", "read_write", "template"];
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = above.find(|folder| folder.join("Cargo.lock").is_file()).unwrap();
-    let sources = ["Cargo.toml", "Cargo.lock", "src", "examples", "zklock-core", "zklock-macros"];
+    let sources = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "src",
+        "examples",
+        "zklock-core",
+        "zklock-macros",
+        "zklock-simulator",
+    ];
     let newest = sources.iter().filter_map(|source| last_change(&root.join(source))).max();
     if names.iter().any(|name| modified(&folder.join(name)) < newest) {
         let mut cargo = Command::new(env!("CARGO"));

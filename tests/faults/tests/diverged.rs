@@ -42,7 +42,10 @@ async fn who_waits_for_a_stray_goes_on_by_another_server() {
     }
     let [only_here, only_there] =
         [follower, leader].map(|index| ensemble.unknown_elsewhere(index, "/diverged/a"));
-    assert!(only_here.iter().all(|node| STRAY.ends_with(node)) && only_here.len() == 1);
+    assert!(
+        only_here.iter().all(|node| STRAY.ends_with(node)) && only_here.len() == 1,
+        "{only_here:?}"
+    );
     assert!(only_there.is_empty(), "{only_there:?}");
 
     // The first connection goes to the one server that shows it.

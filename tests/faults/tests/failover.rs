@@ -97,11 +97,16 @@ async fn kill_two_leaders() -> Result<(), Diverged> {
         let settled = monotonic_ns();
         while last.load(Ordering::SeqCst) < settled {
             if killed.elapsed() >= 3 * SESSION_TIMEOUT {
-                let served = back.try_recv();
-                let nodes = ensemble.unknown_elsewhere(ensemble.leader(), "/failover/a");
+                let leader = ensemble.leader();
+                let nodes = ensemble.unknown_elsewhere(leader, "/failover/a");
+                let queue = ensemble.children(leader, "/failover/a");
+                // By the number. Only a node at the head keeps all of them waiting.
+                let head = queue.iter().min_by_key(|name| &name[name.len().saturating_sub(10)..]);
                 assert!(
-                    !nodes.is_empty(),
-                    "round {round}: a new client was served after {served:?}"
+                    head.is_some_and(|head| nodes.contains(head)),
+                    "round {round}: a new client was served after {:?}; the queue is {queue:?}, of \
+                     which only the leader shows {nodes:?}",
+                    back.try_recv().ok()
                 );
                 return Err(Diverged(nodes));
             }

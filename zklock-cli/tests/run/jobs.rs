@@ -73,14 +73,15 @@ fn of_two_machines_with_the_same_job_in_cron_one_runs_it() {
     // Each of two lines is a machine.
     let job = format!(
         "* * * * * root cd {folder}; ZKLOCK_CONNECT={servers} ZKLOCK_ROOT={root} {zklock} run \
-         jobs/nightly --timeout 5s --retries 1 -- sh -c 'tty >> ran; until [ -s codes ]; do sleep 0.1; done'; \
-         echo $? >> codes\n"
+         jobs/nightly --timeout 5s --retries 1 -- sh -c 'tty >> ran; until [ -s codes ]; do sleep 0.1; done' \
+         2>> said; echo $? >> codes\n"
     );
     let Some(_cron) = Cron::start(&bed, &format!("{job}{job}")) else { return };
     // It looks at its jobs once in a minute.
     let mut codes = bed.lines("codes", 2)[..2].to_vec();
     codes.sort();
-    assert_eq!(codes, ["0", "75"]);
+    let said = std::fs::read_to_string(bed.folder.join("said")).unwrap();
+    assert_eq!(codes, ["0", "75"], "{said}");
     // In the next minute there may be another one.
     assert_eq!(bed.lines("ran", 1)[0], "not a tty");
 }

@@ -65,8 +65,7 @@ impl Stage<'_> {
         let unsure = match client.delete(&node) {
             Ok(()) => false,
             Err(RawError::Code(_)) => return client.close(),
-            // Nobody knows whether the servers have it still before them.
-            Err(_) => true,
+            Err(_) => !self.delete_for_sure(&node),
         };
         let what = if held { "head deleted" } else { "waiting node deleted" };
         self.count(what);
@@ -74,6 +73,25 @@ impl Stage<'_> {
         self.history.note(json!({ "fault": what, "nodes": [node], "from_ns": from,
             "owner": owner, "unsure": unsure }));
         client.close()
+    }
+
+    /// Deletes a node whose deletion was not answered, which the servers may still have before them. Returns whether
+    /// it is gone.
+    fn delete_for_sure(&self, node: &str) -> bool {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            let addr = self.ensemble.server(self.ensemble.leader()).addr();
+            let deleted =
+                RawClient::connect(&addr, Duration::from_secs(10)).and_then(|mut client| {
+                    client.set_read_timeout(Some(Duration::from_secs(2)));
+                    client.delete(node)
+                });
+            match deleted {
+                Ok(()) | Err(RawError::Code(_)) => return true,
+                Err(_) if Instant::now() > limit || self.is_over() => return false,
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
     }
 }
 

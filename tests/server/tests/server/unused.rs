@@ -1,20 +1,33 @@
 //! Directories that were made for an acquire which was given up. ZooKeeper removes a container only if
 //! it had a child once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zklock_test_support::{Action, CreateMode, Cut, Matcher, OpCode};
+use zklock_test_support::{Action, CreateMode, Cut, Matcher, OpCode, RawClient};
 
-use crate::bed::{Bed, acquiring, soon, until};
+use crate::bed::{Bed, PATIENCE, acquiring, soon, until};
 use crate::kinds::{KINDS, Kind};
 
 /// Waits until the root of a bed is gone: the server removes those that were used.
 async fn nothing_is_left(bed: &Bed) {
     let (mut raw, root) = (bed.raw(), bed.path(""));
     let root = root.trim_end_matches('/');
-    until("everything is gone", || (!raw.exists(root, false).unwrap()).then_some(())).await;
+    let limit = Instant::now() + PATIENCE;
+    while raw.exists(root, false).unwrap() {
+        assert!(Instant::now() < limit, "left after {PATIENCE:?}: {:?}", all_below(&mut raw, root));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     raw.close().unwrap();
+}
+
+/// A node, and all below it.
+fn all_below(raw: &mut RawClient, path: &str) -> Vec<String> {
+    let mut all = vec![path.to_owned()];
+    for child in raw.children(path).unwrap_or_default() {
+        all.extend(all_below(raw, &format!("{path}/{child}")));
+    }
+    all
 }
 
 /// Given up at each answer on the way to a lock that nobody has used yet; answers at how many.

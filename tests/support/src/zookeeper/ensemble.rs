@@ -142,8 +142,8 @@ impl Ensemble {
         children.into_iter().collect()
     }
 
-    /// Returns the children of a directory that this server shows and another one that serves does
-    /// not, both times of two that are one second apart. No client can bring that about: it is a
+    /// Returns the children of a directory that this server shows and another one that serves, and is
+    /// not isolated, does not, both times of two that are one second apart. No client can bring that about: it is a
     /// fault of ZooKeeper ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
     /// [ZOOKEEPER-4712](https://issues.apache.org/jira/browse/ZOOKEEPER-4712)).
     ///
@@ -153,8 +153,10 @@ impl Ensemble {
     pub fn unknown_elsewhere(&self, index: usize, directory: &str) -> BTreeSet<String> {
         let look = || {
             let shown = self.children(index, directory);
+            let isolated = self.isolated().clone();
             let others = (0..self.servers.len())
-                .filter(|other| *other != index && self.servers[*other].mode().is_some());
+                .filter(|other| *other != index && !isolated.contains(other))
+                .filter(|other| self.servers[*other].mode().is_some());
             let unknown = others.flat_map(|other| &shown - &self.children(other, directory));
             unknown.collect::<BTreeSet<_>>()
         };
