@@ -53,6 +53,8 @@ pub struct SessionBuilder {
     #[cfg(feature = "metrics")]
     has_metrics: bool,
     acl_is_chosen: bool,
+    /// An option that a connector of the user's decides itself.
+    decided: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,12 +104,21 @@ impl SessionBuilder {
             #[cfg(feature = "metrics")]
             has_metrics: false,
             acl_is_chosen: false,
+            decided: None,
         }
     }
 
-    fn zookeeper(mut self, change: impl FnOnce(&mut ZooKeeperOptions)) -> Self {
-        if let Store::ZooKeeper(options) = &mut self.store {
-            change(options);
+    /// Sets an option of sessions on ZooKeeper's servers. The embedded coordinator, which stands in for them in
+    /// tests, has nobody to keep out.
+    fn zookeeper(
+        mut self,
+        option: &'static str,
+        change: impl FnOnce(&mut ZooKeeperOptions),
+    ) -> Self {
+        match &mut self.store {
+            Store::ZooKeeper(options) => change(options),
+            Store::Embedded(..) => {}
+            Store::Custom(..) => _ = self.decided.get_or_insert(option),
         }
         self
     }
@@ -130,7 +141,7 @@ impl SessionBuilder {
         if let Store::Embedded(_, embedded) = &mut self.store {
             *embedded = timeout;
         }
-        self.zookeeper(|options| options.session_timeout = timeout)
+        self.zookeeper("session_timeout", |options| options.session_timeout = timeout)
     }
 
     /// Sets the longest time for one attempt to connect, over all servers of the list; 5 s by
@@ -146,7 +157,7 @@ impl SessionBuilder {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn connect_timeout(self, timeout: Duration) -> Self {
-        self.zookeeper(|options| options.connect_timeout = timeout)
+        self.zookeeper("connect_timeout", |options| options.connect_timeout = timeout)
     }
 
     /// Adds credentials, for instance `("digest", "user:password")`. zklock never prints them, but
@@ -168,11 +179,11 @@ impl SessionBuilder {
     /// ```
     pub fn auth(self, scheme: impl Into<String>, credentials: impl Into<Vec<u8>>) -> Self {
         let auth = Auth { scheme: scheme.into(), credentials: credentials.into() };
-        self.zookeeper(|options| options.auth.push(auth))
+        self.zookeeper("auth", |options| options.auth.push(auth))
     }
 
     /// Sets who may access the nodes of the locks. By default, [`Acl::Open`]: everybody may do
-    /// everything.
+    /// everything. The embedded coordinator keeps nobody out, whatever the ACL is.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -187,7 +198,7 @@ impl SessionBuilder {
     /// ```
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl_is_chosen = true;
-        self.zookeeper(|options| options.acl = acl)
+        self.zookeeper("acl", |options| options.acl = acl)
     }
 
     /// Uses TLS for all servers. Requires the feature `tls`.
@@ -203,7 +214,7 @@ impl SessionBuilder {
     /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self, tls: impl Into<Tls>) -> Self {
-        self.zookeeper(|options| options.tls = Some(tls.into()))
+        self.zookeeper("tls", |options| options.tls = Some(tls.into()))
     }
 
     /// Authenticates by SASL. Requires the feature `sasl`. The password is never printed, and is
@@ -220,7 +231,7 @@ impl SessionBuilder {
     /// ```
     #[cfg(feature = "sasl")]
     pub fn sasl(self, sasl: Sasl) -> Self {
-        self.zookeeper(|options| options.sasl = Some(sasl))
+        self.zookeeper("sasl", |options| options.sasl = Some(sasl))
     }
 
     /// Sets the server's `tickTime`, if it is known. It makes the lease longer: the lease ends T/5
@@ -433,6 +444,10 @@ impl SessionBuilder {
             let why = "the `tickTime` of a server is longer than zero";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
+        if let Some(option) = self.decided {
+            let why = format!("`{option}` is not accepted here: the connector decides it");
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
         self.check_servers()?;
         let place = self.store.place();
         let invalid = |error: RequestError| match error {
@@ -617,7 +632,7 @@ impl Session {
     /// connect, and who may touch the nodes:
     /// [`session_timeout`](SessionBuilder::session_timeout),
     /// [`connect_timeout`](SessionBuilder::connect_timeout), [`auth`](SessionBuilder::auth),
-    /// [`acl`](SessionBuilder::acl), `tls` and `sasl` change nothing here. Locks of equal paths on
+    /// [`acl`](SessionBuilder::acl), `tls` and `sasl` are refused here. Locks of equal paths on
     /// two such builders have no order that other processes know of, so that a
     /// [`MultiLock`](crate::lock::MultiLock) of them can wait for another process's, and that one for it.
     ///
@@ -661,6 +676,23 @@ mod tests {
         let place = |store: &Embedded| Session::embedded_builder(store).store.place();
         assert_eq!(place(&one), place(&one.clone()));
         assert_ne!(place(&one), place(&other));
+    }
+
+    #[test]
+    fn what_the_connector_decides_is_refused() {
+        let second = Duration::from_secs(1);
+        let on = || Session::builder_on(Embedded::new().connector(second));
+        assert!(on().open().is_ok());
+        for (option, builder) in [
+            ("acl", on().acl(Acl::CreatorAll)),
+            ("auth", on().auth("digest", "orders:secret").acl(Acl::CreatorAll)),
+            ("session_timeout", on().session_timeout(second)),
+            ("connect_timeout", on().connect_timeout(second)),
+        ] {
+            let error = builder.open().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(error.to_string().contains(&format!("`{option}`")), "{error}");
+        }
     }
 
     #[test]
