@@ -14,6 +14,7 @@ use crate::layout::contender::Contender;
 use crate::layout::driver::Proof;
 use crate::layout::nested::{counted_by_others, is_other_lock};
 use crate::layout::verdict::Verdict;
+use crate::session::generation::Listed;
 use crate::session::local_queues::Held;
 
 /// The number of nodes that are read at the same time.
@@ -192,8 +193,7 @@ impl Site {
         children: &[String],
         known: &[Participant],
     ) -> Result<Vec<Participant>, RequestError> {
-        let mut queue = self.driver.queue(children);
-        let foreign = children.len() > queue.len();
+        let Listed { mut queue, others } = Listed::new(children.to_vec(), &*self.driver);
         // The path of a node may be a later one's, where names are not unique; and what was added about
         // a caller of this process is not true of the next one.
         let is_added = |known: &Participant| !known.local.is_empty() || known.here && known.holder;
@@ -244,8 +244,9 @@ impl Site {
             let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };
             one.holder = holds;
             // Our own clients ignore nodes that are not contenders, and describe themselves.
-            one.why = (foreign && one.owner.pid.is_none())
-                .then(|| counted_by_others(&*self.driver, children, node).min())
+            let is_stranger = one.owner.pid.is_none();
+            one.why = is_stranger
+                .then(|| counted_by_others(&*self.driver, &others, node).min())
                 .flatten()
                 .map(|child| self.path_of(child))
                 .map(|path| {

@@ -17,11 +17,13 @@ use zklock_core::layout::verdict::Verdict;
 
 use crate::support::{client, contenders, on};
 
-/// Curator's layout, which counts how many names it reads, and how often it is asked who holds.
+/// Curator's layout, which counts how many names it reads, how often it is asked who holds, and how often
+/// whether other clients count a name.
 #[derive(Clone, Default)]
 struct Counting {
     parsed: Arc<AtomicUsize>,
     asked: Arc<AtomicUsize>,
+    compared: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Counting {
@@ -43,6 +45,11 @@ impl LockDriver for Counting {
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Curator.verdict(queue, mine)
+    }
+
+    fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
+        self.compared.fetch_add(1, Ordering::Relaxed);
+        Curator.is_counted_by_others(child, number)
     }
 
     fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
@@ -125,7 +132,8 @@ async fn a_long_queue_is_listed_and_revoked_with_few_questions() {
         let (store, driver) = (Embedded::new(), Counting::default());
         let session = Session::embedded_builder(&store).driver(driver.clone()).open().unwrap();
         let client = client(&store).await;
-        for path in ["/zklock", "/zklock/a"] {
+        // Something else is among the nodes, for which clients in other languages wait.
+        for path in ["/zklock", "/zklock/a", "/zklock/a/0"] {
             client.create(path, b"", NodeKind::Persistent).await.unwrap();
         }
         for _ in 0..count {
@@ -137,9 +145,14 @@ async fn a_long_queue_is_listed_and_revoked_with_few_questions() {
         let holders: Vec<_> = queue.iter().map(|one| one.holder).collect();
         assert_eq!((holders.len(), holders[0]), (count, true));
         assert!(!holders[1..].contains(&true));
+        assert!(queue.iter().all(|one| one.why.is_some()));
         assert_eq!(site.revoke().await.unwrap(), 1);
         let asked = driver.asked.load(Ordering::Relaxed);
         assert!(asked <= 40, "{asked} questions about {count} nodes");
+        let parsed = driver.parsed.load(Ordering::Relaxed) / count;
+        assert!(parsed <= 5, "{parsed} names read for each of {count} nodes");
+        let compared = driver.compared.load(Ordering::Relaxed) / count;
+        assert!(compared <= 1, "{compared} names compared with each of {count} nodes");
     }
 }
 
