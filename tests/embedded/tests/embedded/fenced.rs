@@ -1,9 +1,18 @@
 //! Writes that succeed only while the lock is held.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 use zklock::ErrorKind;
 use zklock_core::coordinator::memory::{Fault, Op};
 
-use crate::support::{client, on, store};
+use crate::support::{client, on, prompt, store};
+
+/// The session timeout by default.
+const T: Duration = Duration::from_secs(10);
+
+/// How exactly a timer fires.
+const TICK: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_writes_and_a_bad_write_says_why() {
@@ -59,4 +68,57 @@ async fn all_permits_are_proven_and_silence_is_no_refusal() {
     assert_eq!(client(&store).await.get("/state").await.unwrap().0, b"2");
     drop(permits);
     drop(on(&store));
+}
+
+/// Sent again, it would be applied twice, or its answer would come.
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_is_lost_fails_after_a_session_timeout_and_is_not_repeated() {
+    for is_applied in [true, false] {
+        let (store, session) = prompt();
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        guard.fenced().create("/state", b"1").await.unwrap();
+        // A node that does not exist is not written to, which is not answered either.
+        let path = if is_applied { "/state" } else { "/none" };
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.inject(Fault::forget_reply().on(Op::Multi).path(path));
+        let start = Instant::now();
+        let error = guard.fenced().set(path, b"2").await.unwrap_err();
+        let took = start.elapsed();
+        assert!((T..=T + TICK).contains(&took), "{took:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+        let text = format!("{error:#}");
+        assert!(text.contains("the write may have been applied") && text.contains(path), "{text}");
+        // Nor afterwards.
+        sleep(3 * T).await;
+        let (data, stat) = client(&store).await.get("/state").await.unwrap();
+        let (expected, writes) = if is_applied { (b"2", 1) } else { (b"1", 0) };
+        assert_eq!((&*data, stat.version), (&expected[..], writes));
+        // The other answers came, so the lock is held.
+        assert!(guard.is_valid() && !guard.remaining().is_zero());
+        guard.fenced().set("/state", b"3").await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_silence_the_lock_is_lost_before_a_write_fails() {
+    let (store, session) = prompt();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    guard.fenced().create("/state", b"1").await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // A server that stands still, on a connection that lives on.
+    faults.hold_requests();
+    let (start, fenced) = (Instant::now(), guard.fenced());
+    let lease = session.timing().unwrap().lease;
+    let lost = async {
+        sleep(lease + TICK).await;
+        !guard.is_valid()
+    };
+    let (written, lost) = tokio::join!(fenced.set("/state", b"2"), lost);
+    let took = start.elapsed();
+    assert!(lost && (T..=T + TICK).contains(&took), "{lost}, {took:?}");
+    let error = written.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+    assert!(format!("{error:#}").contains("the write may have been applied"), "{error:#}");
+    assert!(fenced.set("/state", b"3").await.unwrap_err().is_lost());
 }
