@@ -35,6 +35,16 @@ async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }
 
+/// The same with the options that a program gets which sets none.
+fn locks_by_default(session: &Session) -> [AnyLock; 4] {
+    [
+        session.mutex("mutex").unwrap().into(),
+        AnyLock::Write(session.rw_lock("rw").unwrap()),
+        session.semaphore("curator", 1).unwrap().into(),
+        session.semaphore("kazoo", 1).unwrap().with_driver(Kazoo::default()).into(),
+    ]
+}
+
 type Order = Arc<Mutex<Vec<&'static str>>>;
 
 /// Acquires, and notes it.
@@ -79,6 +89,48 @@ const HOLD: Duration = Duration::from_millis(10);
 
 fn for_a_while() -> Handoffs {
     Handoffs::new().most(1_000_000).within(WITHIN)
+}
+
+/// Tasks of one process want the lock all the time, and somebody else wants it again and again.
+#[tokio::test(start_paused = true)]
+async fn by_default_another_session_waits_for_ten_milliseconds_and_one_hold() {
+    const BY_DEFAULT: Duration = Duration::from_millis(10);
+    const HOLD: Duration = Duration::from_millis(1);
+    let (store, session) = prompt();
+    for (ours, there) in locks_by_default(&session).iter().zip(locks_by_default(&on(&store))) {
+        let mut tasks = Vec::new();
+        for _ in 0..3 {
+            let ours = ours.clone();
+            tasks.push(crate::spawn(async move {
+                loop {
+                    let guard = ours.acquire().await.unwrap();
+                    sleep(HOLD).await;
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+        // The first has the lock, and the others wait for it.
+        tokio::task::yield_now().await;
+        for round in 0..20 {
+            let start = Instant::now();
+            let guard = there.acquire().await.unwrap();
+            let waited = start.elapsed();
+            assert!(waited <= BY_DEFAULT + HOLD, "{round} of {ours:?}: {waited:?}");
+            // The first turn began when it came; the later ones when it released the lock.
+            if round % 2 == 0 {
+                assert!(waited >= BY_DEFAULT, "{round} of {ours:?}: {waited:?}");
+            }
+            guard.release().await.unwrap();
+            // In every other round it comes later, in the middle of a turn.
+            if round % 2 == 0 {
+                sleep(round * HOLD).await;
+            }
+        }
+        for task in tasks {
+            task.abort();
+            drop(task.await);
+        }
+    }
 }
 
 /// Another permit from ZooKeeper is no reason to keep the first for longer.
