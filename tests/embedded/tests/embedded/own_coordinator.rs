@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::blocking::block_on;
-use zklock::driver::{Connector, Coordinator, Reply};
+use zklock::driver::{Connector, Coordinator, LockDriver, Reply};
+use zklock::layout::{Curator, Kazoo};
 use zklock::{Embedded, ErrorKind, Event, Observer, Session};
+
+use crate::support::on;
 
 #[derive(Clone, Debug)]
 struct Counting<C>(C, Arc<AtomicUsize>);
@@ -88,4 +91,57 @@ fn a_session_on_a_connector_of_ones_own_has_heartbeats() {
     let _guard = session.mutex("orders").unwrap().blocking_acquire().unwrap();
     let held = std::iter::from_fn(|| beaten.recv_timeout(Duration::from_secs(60)).ok());
     assert!(held.take_while(|nodes| *nodes <= 1).any(|nodes| nodes == 1));
+}
+
+/// Waits until so many watches of a ZooKeeper session are pending.
+fn until_watches(store: &Embedded, id: i64, count: usize) {
+    let start = Instant::now();
+    let faults = store.faults(id);
+    while faults.pending_watches() != count {
+        let watches = faults.pending_watches();
+        assert!(start.elapsed() < Duration::from_secs(60), "{watches} watches and not {count}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A mutex for which it had to wait: how many watches there are when it is granted, and how long after that
+/// there is one, which is on its own node.
+fn watched_after_a_wait(driver: impl LockDriver + Clone, waits_with: usize) -> (usize, Duration) {
+    const T: Duration = Duration::from_secs(6);
+    let store = Embedded::new();
+    let session = Session::builder_on(store.connector(T)).open().unwrap();
+    let mutex = session.mutex("orders").unwrap().with_driver(driver.clone());
+    drop(mutex.blocking_acquire().unwrap());
+    let other = on(&store);
+    let ahead = other.mutex("orders").unwrap().with_driver(driver).blocking_acquire().unwrap();
+    let waiting = std::thread::spawn(move || mutex.blocking_acquire().unwrap());
+    let id = session.zookeeper_session().unwrap().0;
+    until_watches(&store, id, waits_with);
+    let start = Instant::now();
+    ahead.blocking_release().unwrap();
+    let guard = waiting.join().unwrap();
+    let watches = store.faults(id).pending_watches();
+    // No heartbeat has found it held for long enough, unless the machine stood still.
+    assert!(start.elapsed() < session.timing().unwrap().heartbeat / 2, "{:?}", start.elapsed());
+    until_watches(&store, id, 1);
+    let after = start.elapsed();
+    block_on(client_deletes(&store, guard.path()));
+    block_on(guard.lost());
+    (watches, after)
+}
+
+async fn client_deletes(store: &Embedded, path: &str) {
+    crate::support::client(store).await.delete(path).await.unwrap();
+}
+
+/// In kazoo's layout no name tells whether the node ahead is a writer's, so its deletion may be no grant, and
+/// who waits does not watch its own node.
+#[test]
+fn in_kazoos_layout_a_mutex_that_had_to_wait_is_watched_when_it_is_held_for_long() {
+    let (watches, _) = watched_after_a_wait(Curator, 2);
+    assert_eq!(watches, 1);
+    let (watches, after) = watched_after_a_wait(Kazoo::default(), 1);
+    assert_eq!(watches, 0);
+    // A heartbeat watches what is held for half of one.
+    assert!(after >= Duration::from_millis(500), "{after:?}");
 }
