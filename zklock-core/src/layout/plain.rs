@@ -248,7 +248,8 @@ impl LockDriver for HostNodes {
 /// wakes every waiting process, all of them send a create request, and all but one of these fail.
 /// With a hundred waiting processes, a release causes a hundred events and two hundred requests,
 /// where the default layout causes at most two events. There is no order either: the first to send
-/// wins, and a process can wait for ever. Only the tasks of one process are served in order.
+/// wins, and a process can wait for ever. Only the tasks of one process are served in order. With `linger` the node
+/// is deleted all the same, because nobody knows whether another process waits for it.
 ///
 /// All nodes have the same name. If somebody deletes the node of a holder by hand, and another takes the
 /// lock within the round trip in which that holder releases it, the release deletes the other's node.

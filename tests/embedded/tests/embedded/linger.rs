@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zklock::layout::OneNode;
 use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 
@@ -45,6 +46,23 @@ async fn somebody_behind_ends_it_at_once() {
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     drop(guard);
     assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+/// Who waits for it has no node that could be seen behind it.
+#[tokio::test(start_paused = true)]
+async fn a_single_node_does_not_linger() {
+    let (store, session) = prompt();
+    let mutex = lingering(&session).with_driver(OneNode);
+    for is_tried in [false, true] {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let other = on(&store).mutex("a").unwrap().with_driver(OneNode);
+        let start = tokio::time::Instant::now();
+        let taken = if is_tried { other.try_acquire().await } else { other.acquire().await };
+        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        taken.unwrap().release().await.unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]

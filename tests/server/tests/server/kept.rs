@@ -171,6 +171,40 @@ async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
     .await;
 }
 
+/// Who waits for it has no node that could be seen behind it.
+#[tokio::test]
+async fn a_single_node_does_not_linger() {
+    Bed::measured("lingers-not", async |bed| {
+        const KIND: Kind = Kind::Exclusive;
+        // To the list that shows nobody, to the look at the node, and to its deletion.
+        const GOES: u32 = 3;
+        let (session, other) = (bed.session().await, bed.session().await);
+        let options = LockOptions::default().linger(Duration::from_secs(60));
+        let (control, mut late) = (Control::of(bed.server()), Vec::new());
+        for wait in [Wait::Forever, Wait::Once] {
+            let release = async || {
+                let held = KIND.take(&session, options, Wait::Forever).await.unwrap();
+                held.release().await.unwrap();
+                Instant::now()
+            };
+            let start = release().await;
+            let taken = soon("the node", KIND.take(&other, LockOptions::default(), wait)).await;
+            // The creation, the look at who is there, the watch, and the creation without it.
+            let what = format!("a single node gives way, {wait:?}");
+            late.extend(control.late(&what, start.elapsed(), Duration::ZERO, GOES + 4));
+            taken.unwrap().release().await.unwrap();
+            let start = release().await;
+            bed.until_nodes(KIND.name(), 0).await;
+            // And the list that shows it.
+            let (took, answers) = (start.elapsed(), GOES + 1);
+            late.extend(control.late("a single node goes", took, Duration::ZERO, answers));
+        }
+        bed.end().await;
+        late
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_lane_that_nobody_uses_is_closed() {
     // Two looks, half a minute each.
