@@ -239,6 +239,31 @@ async fn a_lane_that_nobody_uses_is_closed() {
     bed.end().await;
 }
 
+/// What another test runs in a process of its own.
+#[tokio::test]
+#[ignore = "another test runs it"]
+async fn child_that_connects() {
+    let start = Instant::now();
+    let error = zklock::Session::from_env().await.unwrap_err();
+    println!("\nafter {} ms: {error:#}", start.elapsed().as_millis());
+}
+
+#[tokio::test]
+async fn the_environment_says_for_how_long_to_connect() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["kept::child_that_connects", "--exact", "--ignored", "--nocapture"])
+        .env("ZKLOCK_CONNECT", "127.0.0.1:1")
+        .env("ZKLOCK_CONNECT_TIMEOUT", "300ms")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(child.stdout).unwrap();
+    let said = said.lines().find_map(|line| line.strip_prefix("after ")).unwrap();
+    let (took, error) = said.split_once(" ms: ").unwrap();
+    // The default would be named as well.
+    assert!(error.contains("no session within 300ms (127.0.0.1:1: "), "{error}");
+    assert!(took.parse::<u64>().unwrap() >= 300, "{took} ms");
+}
+
 /// What the other test runs in a process of its own.
 #[tokio::test]
 #[ignore = "another test runs it"]
@@ -266,7 +291,6 @@ async fn the_environment_makes_the_session() {
         .env("ZKLOCK_ROOT", "/from/environment")
         .env("ZKLOCK_APP", "app-of-the-environment")
         .env("ZKLOCK_SESSION_TIMEOUT", "7s")
-        .env("ZKLOCK_CONNECT_TIMEOUT", "3s")
         .env("ZKLOCK_BILLING_CONNECT", &addr)
         .env("ZKLOCK_BILLING_ROOT", "/billing")
         .stdin(Stdio::piped())
