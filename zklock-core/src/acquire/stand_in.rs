@@ -42,13 +42,19 @@ pub async fn stand_in(
         Proof::Name => None,
         _ => Some(generation.gate(target.directory.as_str()).lock_owned().await),
     };
-    let (mut in_doubt, mut patience) = (false, generation.patience());
+    // What it may have created, and which transaction did, as far as that is known: others can have the name later.
+    let (mut in_doubt, mut only) = (false, None);
+    let mut patience = generation.patience();
+    let delete = |only| {
+        let options = DeleteOptions { only, directory: false };
+        drop(Deletion::with(generation, path.as_str().into(), options));
+    };
     let (clock, began) = (runtime.clock(), runtime.clock().now());
     loop {
         let sent = clock.now();
         if !writer.is_valid() {
             if in_doubt {
-                drop(Deletion::send(generation, path.into()));
+                delete(only);
             }
             return Ok(None);
         }
@@ -72,23 +78,24 @@ pub async fn stand_in(
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
-                Ok(_) => match or_forgotten(generation, patience, checked).await {
-                    // Somebody deleted it, and the reader's name is another's by now.
-                    Ok(false) => {
-                        writer.node_is_gone();
-                        return Ok(None);
+                Ok(_) => {
+                    // What an earlier attempt created is not there any more.
+                    (in_doubt, only) = (false, None);
+                    let stands = is_there(generation, writer.path().clone(), writer.only());
+                    match or_forgotten(generation, patience, stands).await {
+                        // The server silently replaced the session, and deletes the writer's node.
+                        Ok(true) => {
+                            generation.end();
+                            return Ok(None);
+                        }
+                        // Somebody deleted it, and the reader's name is another's by now.
+                        Ok(false) => {
+                            writer.node_is_gone();
+                            return Ok(None);
+                        }
+                        Err(error) => Err(error),
                     }
-                    Err(error) if !error.is_definite() => {
-                        patience = more(generation, patience);
-                        generation.pause(RetryPolicy::default().pause(3)).await;
-                        continue;
-                    }
-                    // The server silently replaced the session, and deletes the writer's node.
-                    _ => {
-                        generation.end();
-                        return Ok(None);
-                    }
-                },
+                }
                 // Somebody deleted the node.
                 Err(RequestError::NoNode) => continue,
                 Err(error) => Err(error),
@@ -105,7 +112,7 @@ pub async fn stand_in(
         };
         let made = match made {
             Ok(czxid) => {
-                in_doubt = true;
+                (in_doubt, only) = (true, Some(czxid));
                 or_forgotten(generation, patience, checked).await.map(|stands| (czxid, stands))
             }
             Err(error) => Err(error),
@@ -118,7 +125,7 @@ pub async fn stand_in(
             }
             Err(error) if error.is_definite() => {
                 if in_doubt {
-                    drop(Deletion::send(generation, path.into()));
+                    delete(only);
                 }
                 let why = "the server refused to create the reader's node";
                 return Err(LockError::new(ErrorKind::Unauthorized, why)
@@ -131,8 +138,8 @@ pub async fn stand_in(
                 continue;
             }
         };
-        let only = (new.proof != Proof::Name).then_some(made);
-        let delete_options = DeleteOptions { only, directory: false };
+        let recurs = new.proof != Proof::Name;
+        let delete_options = DeleteOptions { only: recurs.then_some(made), directory: false };
         let (path, payload) = (path.as_str().into(), new.payload.as_slice().into());
         let node = QueuedNode::new(generation.clone(), path, made, payload, delete_options);
         match node.succeed(target.of_lock(Mode::Read), writer) {
