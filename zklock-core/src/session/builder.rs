@@ -108,8 +108,8 @@ impl SessionBuilder {
         }
     }
 
-    /// Sets an option of sessions on ZooKeeper's servers. The embedded coordinator, which stands in for them in
-    /// tests, has nobody to keep out.
+    /// Sets an option of sessions on ZooKeeper's servers. What stands in for them in tests, the embedded coordinator
+    /// or a simulation, has nobody to keep out.
     fn zookeeper(
         mut self,
         option: &'static str,
@@ -117,8 +117,8 @@ impl SessionBuilder {
     ) -> Self {
         match &mut self.store {
             Store::ZooKeeper(options) => change(options),
-            Store::Embedded(..) => {}
-            Store::Custom(..) => _ = self.decided.get_or_insert(option),
+            Store::Embedded(..) | Store::Custom(_, Some(_)) => {}
+            Store::Custom(_, None) => _ = self.decided.get_or_insert(option),
         }
         self
     }
@@ -428,7 +428,7 @@ impl SessionBuilder {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and a root that are
-    /// not accepted; they are checked without any I/O. [`ErrorKind::Unavailable`] if the system
+    /// not accepted, or not by [`Session::builder_on`]; they are checked without any I/O. [`ErrorKind::Unavailable`] if the system
     /// cannot start a thread.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;
@@ -445,7 +445,9 @@ impl SessionBuilder {
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         if let Some(option) = self.decided {
-            let why = format!("`{option}` is not accepted here: the connector decides it");
+            let why = format!(
+                "`{option}` is not accepted by `builder_on`: the connector that it is given decides that"
+            );
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         self.check_servers()?;
