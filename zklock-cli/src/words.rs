@@ -15,6 +15,8 @@ use crate::server::over_tls;
 const ADMIN_PORT: &str = "8080";
 /// The longest answer that is read.
 const LONGEST: u64 = 16 << 20;
+/// How a server calls itself that never leads.
+const OBSERVER: u64 = 1;
 /// Why there is no answer, where a time is over.
 pub(crate) const LATE: &str = "it does not answer in time";
 
@@ -53,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) shortest: Duration,
     /// The longest one.
     pub(crate) longest: Duration,
+    /// Whether it is an observer, which never leads.
+    pub(crate) observes: bool,
 }
 
 /// Sends a four-letter word. An error says in words why there is no answer.
@@ -172,26 +176,29 @@ fn of_monitor(told: &Value) -> Option<Digests> {
 
 /// Returns what a server is set up with.
 pub(crate) async fn settings(server: &str) -> Result<Settings, String> {
-    let untold = || "it does not tell its tickTime".to_owned();
+    let untold = |said: &str| {
+        let said = said.trim().lines().next().unwrap_or_default();
+        format!("it does not tell its tickTime; it says `{said}`")
+    };
     let why = match word(server, "conf").await {
-        Ok(said) => return of_conf(&said).ok_or_else(untold),
+        Ok(said) => return of_conf(&said).ok_or_else(|| untold(&said)),
         Err(why) => why,
     };
     match admin(server, "configuration").await {
-        Ok(told) => of_configuration(&told).ok_or_else(untold),
+        Ok(told) => of_configuration(&told).ok_or_else(|| untold(&told.to_string())),
         Err(neither) => Err(format!("{why}, and {neither}")),
     }
 }
 
 fn of_conf(said: &str) -> Option<Settings> {
-    let time = |name: &str| {
-        let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
-        value.parse().ok().map(Duration::from_millis)
-    };
+    let value =
+        |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let time = |name: &str| value(name)?.parse().ok().map(Duration::from_millis);
     Some(Settings {
         tick: time("tickTime")?,
         shortest: time("minSessionTimeout")?,
         longest: time("maxSessionTimeout")?,
+        observes: value("peerType").and_then(|own| own.parse().ok()) == Some(OBSERVER),
     })
 }
 
@@ -201,6 +208,7 @@ fn of_configuration(told: &Value) -> Option<Settings> {
         tick: time("tick_time")?,
         shortest: time("min_session_timeout")?,
         longest: time("max_session_timeout")?,
+        observes: told["peer_type"].as_u64() == Some(OBSERVER),
     })
 }
 
@@ -295,8 +303,14 @@ mod tests {
             "tick_time": 2000, "min_session_timeout": 500, "max_session_timeout": 40000,
         });
         let [tick, shortest, longest] = [2_000, 500, 40_000].map(Duration::from_millis);
-        let both = Some(Settings { tick, shortest, longest });
+        let both = Some(Settings { tick, shortest, longest, observes: false });
         assert_eq!((of_conf(said), of_configuration(&told)), (both, both));
+        let voter = of_conf(&format!("{said}peerType=0\n"));
+        assert_eq!(voter, both);
+        let observer = of_conf(&format!("{said}peerType=1\n")).unwrap();
+        let mut told = told;
+        told["peer_type"] = 1.into();
+        assert!(observer.observes && of_configuration(&told).unwrap().observes);
         let serves_not = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(of_conf(serves_not), None);
     }

@@ -54,13 +54,17 @@ impl Ticks<'_> {
         match self.judge(granted) {
             // What is wrong of one server is wrong whatever the others would tell.
             Some(check) if check.state == State::Wrong || self.silent.is_empty() => check,
+            _ if self.silent.is_empty() => {
+                Check::unchecked("tick", "not known: all of them are observers, which never lead")
+            }
             _ => Check::unchecked("tick", format!("not known: {}", self.silent.join("; "))),
         }
     }
 
     fn judge(&self, granted: Option<Duration>) -> Option<Check> {
-        // The leader's tick counts, and each of them may come to lead. Of equals, the first is named.
-        let (slowest, its) = self.told.iter().rev().max_by_key(|(_, its)| its.tick)?;
+        // The leader's tick counts, and each that votes may come to lead. Of equals, the first is named.
+        let voters = self.told.iter().rev().filter(|(_, its)| !its.observes);
+        let (slowest, its) = voters.max_by_key(|(_, its)| its.tick)?;
         let (tick, setting) = (its.tick, format!("{slowest} (tickTime={})", its.tick.as_millis()));
         let (shortest, granter) = self.shortest(granted)?;
         let helps = || self.helps(shortest, tick);
@@ -156,7 +160,8 @@ mod tests {
     fn checked(told: &[(&'static str, [u64; 3])], asked: u64, tick: Option<u64>) -> Check {
         let told = told.iter().map(|(server, times)| {
             let [tick, shortest, longest] = times.map(millis);
-            (*server, Settings { tick, shortest, longest })
+            let observes = server.starts_with("observer");
+            (*server, Settings { tick, shortest, longest, observes })
         });
         let (told, tick) = (told.collect(), tick.map(millis));
         Ticks { told, silent: Vec::new(), asked: millis(asked), tick }.check(None)
@@ -177,6 +182,10 @@ mod tests {
             let check = checked(&[("a", SHORT)], asked, tick);
             assert_eq!(check.state, state, "{asked} {tick:?}: {check:?}");
         }
+        // Who never leads has no say.
+        let observer = ("observer", [9_000, 500, 40_000]);
+        assert_eq!(checked(&[("a", USUAL), observer], 10_000, None).state, State::Well);
+        assert_eq!(checked(&[observer], 10_000, None).state, State::Unchecked);
         // What it asks for is not granted.
         assert_eq!(checked(&[("a", USUAL)], 1_000, None).state, State::Well);
     }
@@ -226,7 +235,7 @@ mod tests {
             Ticks { told, silent: silent(), asked, tick: None }.check(granted.map(millis))
         };
         let [tick, shortest, longest] = SHORT.map(millis);
-        let one = [("a", Settings { tick, shortest, longest })];
+        let one = [("a", Settings { tick, shortest, longest, observes: false })];
         assert_eq!(checked(&one, 10_000, Some(10_000)).state, State::Unchecked);
         assert_eq!(checked(&one, 3_000, Some(4_000)).state, State::Wrong);
         let check = checked(&one, 10_000, Some(1_000));

@@ -17,7 +17,7 @@ fn without(word: &str) -> &'static str {
     match word {
         "cons" => "zklock why cannot say that a holder is silent or gone",
         "mntr" => "zklock doctor cannot say whether the data of a server are those of its leader",
-        "conf" => "zklock doctor cannot say whether leases are right for their tick",
+        "conf" => "zklock doctor cannot say whether the session timeout fits the servers' tickTime",
         _ => "zklock doctor cannot say whether a server has a quorum",
     }
 }

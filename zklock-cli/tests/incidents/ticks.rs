@@ -50,9 +50,9 @@ fn a_session_timeout_below_two_ticks_is_named_where_no_tick_is_told() {
     is_well(&scene, &[(TIMEOUT, "3s"), (TICK, "2000ms")], "well");
     is_well(&scene, &[(TIMEOUT, "4000ms")], "well");
     // Where no lease is safe with the tick, to tell it is no help.
-    let (_, checks) = examine(&scene, &[(TIMEOUT, "1s")], &[]);
+    let (_, checks) = examine(&scene, &[(TIMEOUT, "2s")], &[]);
     assert_eq!(of_tick(&checks)["helps"], "ZKLOCK_SESSION_TIMEOUT=4000ms");
-    wrong(&scene, &[(TIMEOUT, "1s"), (TICK, "2000ms")], &[], "session");
+    wrong(&scene, &[(TIMEOUT, "2s"), (TICK, "2000ms")], &[], "session");
 }
 
 #[test]

@@ -35,7 +35,7 @@ async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }
 
-/// The same with the options that a program gets which sets none.
+/// Locks with the options that a program gets which sets none.
 fn locks_by_default(session: &Session) -> [AnyLock; 4] {
     [
         session.mutex("mutex").unwrap().into(),
