@@ -298,15 +298,13 @@ impl Ensemble {
     /// this process may have made meanwhile.
     pub fn contended(&self, below: &str, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            let here = Some(process.id().0);
             let (mut mine, mut others) = (0, 0);
             for life in machine.journal.lives().iter().rev() {
                 let there = life.gone.is_none_or(|(at, _)| at >= since);
                 if life.owner == 0 || !there || !life.path.starts_with(below) {
                     continue;
                 }
-                let by = machine.opened_by.get(&life.owner).copied();
-                let new = by == here && life.born >= since;
+                let new = machine.is_of(life.owner, process) && life.born >= since;
                 *if new { &mut mine } else { &mut others } += 1;
             }
             others > 0 || mine > 1
@@ -316,11 +314,10 @@ impl Ensemble {
     /// Whether another process than this one has had a node below a path since then.
     pub fn used_elsewhere(&self, below: &str, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            let here = Some(process.id().0);
             machine.journal.lives().iter().rev().any(|life| {
                 let there = life.gone.is_none_or(|(at, _)| at >= since);
                 let used = life.owner != 0 && there && life.path.starts_with(below);
-                used && machine.opened_by.get(&life.owner).copied() != here
+                used && !machine.is_of(life.owner, process)
             })
         })
     }
@@ -355,14 +352,13 @@ impl Ensemble {
         process: &Process,
     ) -> bool {
         self.0.look(|machine| {
-            let here = Some(process.id().0);
             let mut lives = machine.journal.lives().iter().rev();
             lives.any(|life| {
                 let waits = life.gone.is_none() && life.owner != 0 && life.born <= since;
                 let name = life.path.strip_prefix(below);
                 waits
                     && name.is_some_and(|name| !name.contains('/') && contends(name))
-                    && machine.opened_by.get(&life.owner).copied() != here
+                    && !machine.is_of(life.owner, process)
             })
         })
     }

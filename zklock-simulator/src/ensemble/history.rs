@@ -2,8 +2,16 @@
 
 use super::control::Ensemble;
 use super::journal::{Gone, Life};
+use super::machine::Machine;
 use super::tree::PLANTED;
 use crate::executor::Process;
+
+impl Machine {
+    /// Whether a process opened a session.
+    pub(super) fn is_of(&self, session: i64, process: &Process) -> bool {
+        self.opened_by.get(&session).copied() == Some(process.id().0)
+    }
+}
 
 impl Ensemble {
     /// The paths below this one of the nodes that sessions own, as the server knows that has seen most.
@@ -32,10 +40,9 @@ impl Ensemble {
     /// The nodes of others at a path that sessions of this process have deleted since then.
     pub fn deleted_by(&self, path: &str, process: &Process, since: u64) -> Vec<Life> {
         self.0.look(|machine| {
-            let here = Some(process.id().0);
             let is_so = |life: &&Life| match life.gone {
                 Some((at, Gone::Deleted { by })) => {
-                    let is_here = |session| machine.opened_by.get(&session).copied() == here;
+                    let is_here = |session| machine.is_of(session, process);
                     is_here(by) && !is_here(life.owner) && at >= since && life.path == path
                 }
                 _ => false,
@@ -72,10 +79,9 @@ impl Ensemble {
     /// The nodes below a path, by their czxids, that are there, and that a process made since then.
     pub fn made_since(&self, below: &str, since: u64, process: &Process) -> Vec<i64> {
         self.0.look(|machine| {
-            let here = Some(process.id().0);
             let made = |life: &&Life| {
                 let there = life.path.starts_with(below) && life.gone.is_none();
-                there && life.born >= since && machine.opened_by.get(&life.owner).copied() == here
+                there && life.born >= since && machine.is_of(life.owner, process)
             };
             let lives = machine.journal.lives().iter().rev().filter(made);
             lives.map(|life| life.czxid).collect()
@@ -84,7 +90,7 @@ impl Ensemble {
 
     /// Whether a process opened a session.
     pub fn is_of(&self, session: i64, process: &Process) -> bool {
-        self.0.look(|machine| machine.opened_by.get(&session).copied() == Some(process.id().0))
+        self.0.look(|machine| machine.is_of(session, process))
     }
 
     /// A node that somebody asked for again and again, without a pause.

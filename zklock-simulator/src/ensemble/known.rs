@@ -146,17 +146,23 @@ impl Ensemble {
     /// Whether a session of a process was told since then that it may not do something.
     pub fn refused_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            let its = |session| machine.opened_by.get(session).copied() == Some(process.id().0);
-            machine.known.refused.iter().any(|(session, at)| *at >= since && its(session))
+            machine
+                .known
+                .refused
+                .iter()
+                .any(|(session, at)| *at >= since && machine.is_of(*session, process))
         })
     }
 
     /// Whether a notification was swallowed on the way to a session of a process since then.
     pub fn is_unheard_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            let its = |session| machine.opened_by.get(session).copied() == Some(process.id().0);
             let late = |unheard: &Vec<(u64, String)>| unheard.iter().any(|(at, _)| *at >= since);
-            machine.known.unheard.iter().any(|(session, unheard)| its(session) && late(unheard))
+            machine
+                .known
+                .unheard
+                .iter()
+                .any(|(session, unheard)| machine.is_of(*session, process) && late(unheard))
         })
     }
 
