@@ -134,7 +134,7 @@ impl Site {
                     Err(RequestError::NoNode) => Vec::new(),
                     Err(error) => return Err(error),
                 };
-                self.describe(&**coordinator, &listed, known).await
+                self.describe(&**coordinator, listed, known).await
             })
             .await?;
         self.add_callers(&mut participants);
@@ -190,10 +190,10 @@ impl Site {
     pub(crate) async fn describe(
         &self,
         coordinator: &dyn Coordinator,
-        children: &[String],
+        children: Vec<String>,
         known: &[Participant],
     ) -> Result<Vec<Participant>, RequestError> {
-        let Listed { mut queue, others } = Listed::new(children.to_vec(), &*self.driver);
+        let Listed { mut queue, others } = Listed::new(children, &*self.driver);
         // The path of a node may be a later one's, where names are not unique; and what was added about
         // a caller of this process is not true of the next one.
         let is_added = |known: &Participant| !known.local.is_empty() || known.here && known.holder;

@@ -281,7 +281,7 @@ async fn look(
         match children(&**coordinator, paths[at], watched).await {
             Ok((names, watch)) => {
                 let Some(below) = paths.get(at + 1) else {
-                    let seen = site.describe(&**coordinator, &names, known).await?;
+                    let seen = site.describe(&**coordinator, names, known).await?;
                     return Ok((seen, watch));
                 };
                 // The node may have been created since the look, and this watch would not report

@@ -100,7 +100,7 @@ impl Site {
                     Err(error) if error.is_definite() => None,
                     acl => acl?,
                 };
-                let queue = self.describe(&**coordinator, &listed, &[]).await?;
+                let queue = self.describe(&**coordinator, listed.clone(), &[]).await?;
                 let behind = self.driver.queue(&listed).into_iter().skip(self.most);
                 let unread: Vec<_> = behind.map(|one| one.name).collect();
                 let in_queue: HashSet<_> =
