@@ -17,8 +17,6 @@ const ADMIN_PORT: &str = "8080";
 const LONGEST: u64 = 16 << 20;
 /// How a server calls itself that never leads.
 const OBSERVER: u64 = 1;
-/// Why there is no answer, where a time is over.
-pub(crate) const LATE: &str = "it does not answer in time";
 
 /// A connection of a client, as its server tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,13 +71,17 @@ pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
     }
 }
 
-/// The same, of a server that may accept the connection and never answer.
-pub(crate) async fn word_within(
-    server: &str,
-    name: &str,
+/// Waits for what a server tells that may accept the connection and never answer.
+pub(crate) async fn in_time<T>(
     within: Duration,
-) -> Result<String, String> {
-    timeout(within, word(server, name)).await.unwrap_or_else(|_| Err(LATE.to_owned()))
+    told: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    timeout(within, told).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
+}
+
+/// Where a server of a connect string listens, without the chroot.
+pub(crate) fn host(server: &str) -> &str {
+    server.split('/').next().unwrap_or_default()
 }
 
 /// Returns the four-letter words that a server refuses, where its AdminServer does not tell the same. An error says

@@ -11,7 +11,7 @@ use zklock::{ErrorKind, Session};
 use crate::doctor::Check;
 use crate::exit::Failure;
 use crate::server::over_tls;
-use crate::words::word_within;
+use crate::words::{host, in_time, word};
 
 /// So many connections from one machine are little: three processes that take many locks at once.
 const CONNECTIONS: usize = 12;
@@ -23,8 +23,6 @@ const NO_LIMIT: &str = "maxClientCnxns=0";
 const PACKET: usize = 64 << 10;
 /// How long a server may take to answer. One that does not answer in time counts as if it had.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is sent here is not encrypted.
-const UNCHECKED: &str = "not checked over TLS";
 
 /// Sends something that every server answers, and returns whether it does. Otherwise it has ended the
 /// connection.
@@ -37,26 +35,22 @@ async fn is_answered(stream: &mut TcpStream, request: &[u8]) -> bool {
     timeout(PATIENCE, asking).await.unwrap_or(true)
 }
 
-fn host(server: &str) -> &str {
-    server.split('/').next().unwrap_or_default()
-}
-
 /// Opens connections as several processes of one machine would.
 pub(super) async fn connections(servers: &[String], within: Duration) -> Check {
     if over_tls() {
-        return Check::unchecked("connections", UNCHECKED);
+        return Check::over_tls("connections");
     }
     let mut says = format!("no server has a limit ({NO_LIMIT})");
     for server in servers {
         // Asked before, because later there is no room for the question.
-        let told = word_within(host(server), "conf", within).await.unwrap_or_default();
+        let told = in_time(within, word(host(server), "conf")).await.unwrap_or_default();
         if limit(&told) == Some(NO_LIMIT) {
             continue;
         }
         if !accepts(server).await {
             // A server that begins to look for a leader ends all connections, however few they are: it is asked
             // again, when it answers.
-            _ = word_within(host(server), "srvr", within).await;
+            _ = in_time(within, word(host(server), "srvr")).await;
             if !accepts(server).await {
                 return few(server, &told);
             }
@@ -128,7 +122,7 @@ fn few(server: &str, told: &str) -> Check {
 /// Whether the list of the longest queue fits into a packet.
 pub(super) async fn buffer(session: &Session, servers: &[String]) -> Result<Check, Failure> {
     if over_tls() {
-        return Ok(Check::unchecked("buffer", UNCHECKED));
+        return Ok(Check::over_tls("buffer"));
     }
     let mut longest = (0, String::new(), 0);
     for name in session.lock_names(None).await? {

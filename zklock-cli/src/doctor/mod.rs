@@ -55,6 +55,11 @@ impl Check {
         Check { code, state: State::Unchecked, says: says.into(), helps: None }
     }
 
+    /// What is asked without encryption is not asked over TLS.
+    fn over_tls(code: &'static str) -> Self {
+        Check::unchecked(code, "not checked over TLS")
+    }
+
     fn wrong(code: &'static str, says: impl Into<String>, helps: impl Into<String>) -> Self {
         Check { code, state: State::Wrong, says: says.into(), helps: Some(helps.into()) }
     }

@@ -8,7 +8,7 @@ use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::{is_refusal, word, word_within};
+use crate::words::{host, in_time, is_refusal, word};
 
 /// Why a session may not be opened although the server serves.
 const OTHERS: [ErrorKind; 3] =
@@ -36,7 +36,7 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         tokio::spawn(async move {
             match over_tls() {
                 true => open(&server, within).await,
-                false => ask(server.split('/').next().unwrap_or_default(), within).await,
+                false => ask(host(&server), within).await,
             }
         })
     });
@@ -78,10 +78,9 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
 pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Vec<String> {
     let (mut known, mut distinct) = (BTreeSet::new(), Vec::new());
     for server in servers {
-        let host = server.split('/').next().unwrap_or_default();
         let told = match over_tls() {
             true => String::new(),
-            false => word_within(host, "conf", within).await.unwrap_or_default(),
+            false => in_time(within, word(host(&server), "conf")).await.unwrap_or_default(),
         };
         let number = told.lines().find(|line| line.starts_with("serverId="));
         let number = number.filter(|_| told.contains("\nquorumPort="));

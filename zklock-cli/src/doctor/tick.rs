@@ -6,14 +6,10 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::doctor::{Check, State, session};
 use crate::server::over_tls;
-use crate::words::{LATE, Settings, settings};
+use crate::words::{Settings, host, in_time, settings};
 
-/// What is sent here is not encrypted.
-const UNCHECKED: &str = "not checked over TLS";
 /// What a margin does that is too small.
 const HARM: &str = "a guard may say that it is valid when its lock is another's";
 
@@ -36,8 +32,7 @@ pub(super) async fn ask(servers: &[String], within: Duration) -> Ticks<'_> {
         return ticks;
     }
     for server in servers {
-        let host = server.split('/').next().unwrap_or_default();
-        match timeout(within, settings(host)).await.unwrap_or_else(|_| Err(LATE.to_owned())) {
+        match in_time(within, settings(host(server))).await {
             Ok(settings) => ticks.told.push((server, settings)),
             Err(why) => ticks.silent.push(format!("{server}: {why}")),
         }
@@ -49,7 +44,7 @@ impl Ticks<'_> {
     /// Compares them; `granted` is the session timeout of the session that was opened.
     pub(super) fn check(&self, granted: Option<Duration>) -> Check {
         if over_tls() {
-            return Check::unchecked("tick", UNCHECKED);
+            return Check::over_tls("tick");
         }
         match self.judge(granted) {
             // What is wrong of one server is wrong whatever the others would tell.

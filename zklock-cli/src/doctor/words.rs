@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::{LATE, refused};
+use crate::words::{host, in_time, refused};
 
 /// What helps. A server without this line allows only `srvr`.
 const HELPS: &str =
@@ -25,12 +23,11 @@ fn without(word: &str) -> &'static str {
 /// Asks each server, in their order.
 pub(super) async fn words(servers: &[String], within: Duration) -> Check {
     if over_tls() {
-        return Check::unchecked("words", "not checked over TLS");
+        return Check::over_tls("words");
     }
     let (mut refusals, mut missing) = (Vec::new(), Vec::new());
     for server in servers {
-        let host = server.split('/').next().unwrap_or_default();
-        match timeout(within, refused(host)).await.unwrap_or_else(|_| Err(LATE.to_owned())) {
+        match in_time(within, refused(host(server))).await {
             Ok(refused) if refused.is_empty() => {}
             Ok(refused) => {
                 refusals.push(format!("{server} does not allow {}", refused.join(", ")));

@@ -11,7 +11,7 @@ use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::{is_first_of_its_permits, twins};
 use crate::when::since;
 use crate::why::life::Life;
-use crate::words::{Connection, connections};
+use crate::words::{Connection, connections, host};
 
 /// What is left of the time for the end of the command.
 const REST: Duration = Duration::from_millis(100);
@@ -205,7 +205,7 @@ pub(crate) async fn ask_connections(servers: &[String], own: Option<i64>) -> Vec
 
 /// The connections of a server of the connect string.
 async fn tells(server: &str) -> Result<Vec<Connection>, String> {
-    connections(server.split('/').next().unwrap_or_default()).await
+    connections(host(server)).await
 }
 
 /// Reads the head of each queue, and what is behind it if the time suffices.

@@ -53,9 +53,8 @@ pub(super) async fn ask(servers: &[String], within: Duration) -> Vec<Option<Look
 }
 
 async fn look(server: &str, within: Duration) -> Option<Look> {
-    let host = server.split('/').next().unwrap_or_default();
     let asked = Instant::now();
-    let told = timeout(within, words::digests(host)).await.ok().flatten()?;
+    let told = timeout(within, words::digests(words::host(server))).await.ok().flatten()?;
     Some(Look { asked, answered: Instant::now(), told })
 }
 
