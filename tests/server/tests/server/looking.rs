@@ -117,12 +117,8 @@ async fn a_fenced_write_that_fails_says_what_failed() {
 #[tokio::test]
 async fn an_acl_that_hides_the_node_of_the_lock_is_no_loss() {
     let bed = Bed::shared("fenced-hidden");
-    // Everybody may list it. A container would be removed while it is empty, and made anew by the session below.
-    let (mut raw, directory) = (bed.raw(), bed.path("a"));
-    let root = directory.rsplit_once('/').unwrap().0;
-    for path in [root, &directory] {
-        raw.create(path, b"", CreateMode::Persistent).unwrap();
-    }
+    // Everybody may list it, which would not be so if the session below made it anew.
+    bed.keep_directory("a");
     let permissions = Permissions::CREATE | Permissions::WRITE | Permissions::DELETE;
     let (scheme, id) = ("world".to_owned(), "anyone".to_owned());
     let acl = Acl::Custom(vec![AclEntry { scheme, id, permissions }]);
@@ -133,10 +129,6 @@ async fn an_acl_that_hides_the_node_of_the_lock_is_no_loss() {
     assert!(format!("{error:#}").contains("nothing was written"), "{error}");
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    for path in [&*directory, root] {
-        raw.delete(path).unwrap();
-    }
-    raw.close().unwrap();
     bed.end().await;
 }
 
