@@ -428,8 +428,8 @@ impl SessionBuilder {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and a root that are
-    /// not accepted, or not by [`Session::builder_on`]; they are checked without any I/O. [`ErrorKind::Unavailable`] if the system
-    /// cannot start a thread.
+    /// not accepted, or not by [`Session::builder_on`]; they are checked without any I/O.
+    /// [`ErrorKind::Unavailable`] if the system cannot start a thread.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;
         let checked = [Mode::Mutex, Mode::Read, Mode::Write].map(|mode| check(&*self.driver, mode));

@@ -143,8 +143,8 @@ impl Ensemble {
     }
 
     /// Returns the children of a directory that this server shows and another one that serves, and is
-    /// not isolated, does not, both times of two that are one second apart. No client can bring that about: it is a
-    /// fault of ZooKeeper ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
+    /// not isolated, does not, both times of two that are one second apart. No client can bring that
+    /// about: it is a fault of ZooKeeper ([ZOOKEEPER-4541](https://issues.apache.org/jira/browse/ZOOKEEPER-4541),
     /// [ZOOKEEPER-4712](https://issues.apache.org/jira/browse/ZOOKEEPER-4712)).
     ///
     /// # Panics
