@@ -16,7 +16,7 @@ use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::Generation;
-use crate::session::releaser::{DeleteOptions, PendingCreate, or_forgotten};
+use crate::session::releaser::{DeleteOptions, PendingCreate, Which, or_forgotten};
 
 /// The result of creating a node.
 pub(crate) enum Enqueued {
@@ -101,7 +101,7 @@ impl AcquireLoop<'_> {
             let time = ServerTime { ctime, sent, answered: clock.now() };
             Box::new(ReleaseMark::new(self.directory().into(), time))
         });
-        let only = recurring.then_some(czxid);
+        let only = recurring.then_some(Which::Czxid(czxid));
         let delete_options = DeleteOptions { only, directory: driver.removes_directory() };
         let path = created.path.into();
         let node =

@@ -271,7 +271,7 @@ impl Lease {
 
     /// The node's czxid, if a later node, of another contender, may have the same path.
     pub fn only(&self) -> Option<i64> {
-        self.delete_options.only
+        self.node.is_recurring().then_some(self.node.czxid)
     }
 
     /// Whether it is known that somebody else deleted the node.

@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::Proof;
-use crate::session::releaser::{DeleteOptions, Deletion, more, or_forgotten};
+use crate::session::releaser::{DeleteOptions, Deletion, Which, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
 /// Creates a reader's node beside that of a writer that holds the lock, with the same number, and
@@ -38,23 +38,26 @@ pub async fn stand_in(
     let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
     // The search for a node in doubt must not find this one.
-    let _turn = match new.proof {
-        Proof::Name => None,
-        _ => Some(generation.gate(target.directory.as_str()).lock_owned().await),
+    let recurs = new.proof != Proof::Name;
+    let turn = match recurs {
+        true => Some(generation.gate(target.directory.as_str()).lock_owned().await),
+        false => None,
     };
-    // What it may have created, and which transaction did, as far as that is known: others can have the name later.
-    let (mut in_doubt, mut only) = (false, None);
+    // What it may have created: others can have the name later.
+    let mut in_doubt = None;
     let mut patience = generation.patience();
-    let delete = |only| {
-        let options = DeleteOptions { only, directory: false };
-        drop(Deletion::with(generation, path.as_str().into(), options));
+    let delete = |which| {
+        let options = DeleteOptions { only: recurs.then_some(which), directory: false };
+        let deletion = Deletion::with(generation, path.as_str().into(), options);
+        // The turn ends with the node, which the next one of this session would find in its way.
+        generation.spawner().spawn(async move { drop((deletion.await, turn)) });
     };
     let (clock, began) = (runtime.clock(), runtime.clock().now());
     loop {
         let sent = clock.now();
         if !writer.is_valid() {
-            if in_doubt {
-                delete(only);
+            if let Some(which) = in_doubt {
+                delete(which);
             }
             return Ok(None);
         }
@@ -80,7 +83,7 @@ pub async fn stand_in(
                 }
                 Ok(_) => {
                     // What an earlier attempt created is not there any more.
-                    (in_doubt, only) = (false, None);
+                    in_doubt = None;
                     let stands = is_there(generation, writer.path().clone(), writer.only());
                     match or_forgotten(generation, patience, stands).await {
                         // The server silently replaced the session, and deletes the writer's node.
@@ -106,13 +109,15 @@ pub async fn stand_in(
                 return Ok(None);
             }
             Err(error) => {
-                in_doubt |= !error.is_definite();
+                if !error.is_definite() {
+                    in_doubt = Some(Which::Own);
+                }
                 Err(error)
             }
         };
         let made = match made {
             Ok(czxid) => {
-                (in_doubt, only) = (true, Some(czxid));
+                in_doubt = Some(Which::Czxid(czxid));
                 or_forgotten(generation, patience, checked).await.map(|stands| (czxid, stands))
             }
             Err(error) => Err(error),
@@ -124,8 +129,8 @@ pub async fn stand_in(
                 continue;
             }
             Err(error) if error.is_definite() => {
-                if in_doubt {
-                    delete(only);
+                if let Some(which) = in_doubt {
+                    delete(which);
                 }
                 let why = "the server refused to create the reader's node";
                 return Err(LockError::new(ErrorKind::Unauthorized, why)
@@ -138,8 +143,8 @@ pub async fn stand_in(
                 continue;
             }
         };
-        let recurs = new.proof != Proof::Name;
-        let delete_options = DeleteOptions { only: recurs.then_some(made), directory: false };
+        let only = recurs.then_some(Which::Czxid(made));
+        let delete_options = DeleteOptions { only, directory: false };
         let (path, payload) = (path.as_str().into(), new.payload.as_slice().into());
         let node = QueuedNode::new(generation.clone(), path, made, payload, delete_options);
         match node.succeed(target.of_lock(Mode::Read), writer) {

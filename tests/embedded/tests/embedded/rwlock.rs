@@ -315,6 +315,46 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
     reading.release().await.unwrap();
 }
 
+/// No creation of the reader's node is answered, and somebody deletes it and the writer's with their directory. The
+/// numbers begin anew, and another reader has the name. The writer is told by its heartbeat, and deletes what it may
+/// have created: not the node of another.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_nobody_answers_deletes_no_node_of_another() {
+    let (store, session) = store();
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let beside = session.mutex("b").unwrap().acquire().await.unwrap();
+    let writing = lock(&session).write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+    let reader = path.replace("write", "read");
+    faults.inject(Fault::forget_reply().on(Op::Create).path(reader.as_str()).times(100));
+    let stepping = crate::spawn(writing.downgrade());
+    settle().await;
+    for gone in [&*reader, &path, "/zklock/a"] {
+        stranger.delete(gone).await.unwrap();
+    }
+    let reading = lock(&other).read().await.unwrap();
+    assert_eq!(reading.path(), reader);
+    let refused = stepping.await.unwrap().unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    drop(refused);
+    settle().await;
+    stranger.get(&reader).await.unwrap();
+    assert!(beside.is_valid() && reading.is_valid());
+    // What it has made itself goes, and then it may create there again.
+    faults.clear();
+    drop(lock(&session).read().await.unwrap());
+    reading.release().await.unwrap();
+    let writing = lock(&session).write().await.unwrap();
+    faults.inject(Fault::forget_reply().on(Op::Create).path("read").times(100));
+    let (path, stepping) = (writing.path().to_owned(), crate::spawn(writing.downgrade()));
+    settle().await;
+    stranger.delete(&path).await.unwrap();
+    drop(stepping.await.unwrap().unwrap_err());
+    settle().await;
+    assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_down_that_is_dropped_releases() {
     let (store, session) = store();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use super::deletion::{DeleteOptions, Deletion};
+use super::deletion::{DeleteOptions, Deletion, Which};
 use super::replies::{back_off, in_time};
 use super::{Background, Unfinished};
 use crate::base::times;
@@ -86,7 +86,7 @@ impl Drop for PendingCreate {
             let _pending = pending;
             // The turn ends with the node: the next one of this session would find it in its way.
             if let Ok((Created { path, stat }, _turn)) = work.await {
-                let only = recurs.then_some(stat.czxid);
+                let only = recurs.then_some(Which::Czxid(stat.czxid));
                 let options = DeleteOptions { only, directory: false };
                 drop(Deletion::with(&generation, path.into(), options).await);
             }

@@ -13,7 +13,7 @@ use crate::base::clock::{Instant, Sleep};
 use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::io_thread::is_io_thread;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::traits::{Link, RequestError, Stat};
 use crate::coordinator::wakes::Together;
 use crate::session::generation::{Generation, HeldNode, PendingDeletion};
 
@@ -67,10 +67,28 @@ impl Sent {
 /// Options of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// The node's czxid, if a later node may have the same path: the node is then read first.
-    pub only: Option<i64>,
+    /// Which node it must be, if another one may have the same path: the node is then read first.
+    pub only: Option<Which>,
     /// Whether the directory is deleted too, if it is empty then.
     pub directory: bool,
+}
+
+/// Which of the nodes that have the same path one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this czxid.
+    Czxid(i64),
+    /// That of the present ZooKeeper session, where its czxid is not known.
+    Own,
+}
+
+impl Which {
+    fn is(self, stat: &Stat, generation: &Generation) -> bool {
+        match self {
+            Which::Czxid(czxid) => stat.czxid == czxid,
+            Which::Own => stat.owner == generation.coordinator().session_id(),
+        }
+    }
 }
 
 impl Deletion {
@@ -179,14 +197,14 @@ struct Target {
     path: Arc<str>,
     /// Of which lock it is, if it was held.
     held: Option<Arc<HeldNode>>,
-    only: Option<i64>,
+    only: Option<Which>,
     mark: Option<Box<MarkRemoval>>,
     directory: bool,
     sent: Sent,
 }
 
 impl Target {
-    /// Sends the deletion of a node: with its mark, or of the one with this czxid only. The caller bounds
+    /// Sends the deletion of a node: with its mark, or of one only of those with this path. The caller bounds
     /// the wait. Between a read and the deletion nobody else can create a node at this path, because the
     /// present one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can
     /// compare the version of a node with a given one, which is the same in each new node, and not its
@@ -205,7 +223,7 @@ impl Target {
         let (generation, path, sent) = (generation.clone(), path.clone(), self.sent.clone());
         Box::pin(async move {
             match looked.await {
-                Ok((_, stat)) if stat.czxid == only => {
+                Ok((_, stat)) if only.is(&stat, &generation) => {
                     sent.now(&generation);
                     generation.delete(&path).await
                 }

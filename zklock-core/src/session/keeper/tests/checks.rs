@@ -14,7 +14,7 @@ use crate::coordinator::traits::{NodeKind, Reply, RequestError};
 use crate::layout::driver::{NewNode, Proof};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
-use crate::session::releaser::{DeleteOptions, Deletion, PendingCreate};
+use crate::session::releaser::{DeleteOptions, Deletion, PendingCreate, Which};
 
 /// Commits again and again, as short locks on the same session do.
 async fn is_busy(generation: Arc<Generation>) {
@@ -134,7 +134,8 @@ async fn who_deletes_only_its_own_node_lets_the_server_catch_up_before_each_look
     let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
     for recurs in [false, true] {
         let made = coordinator.create("/d", b"", NodeKind::Ephemeral).await.unwrap();
-        let options = DeleteOptions { only: recurs.then_some(made.stat.czxid), directory: false };
+        let only = recurs.then_some(Which::Czxid(made.stat.czxid));
+        let options = DeleteOptions { only, directory: false };
         kept.forgets.store(1, Ordering::SeqCst);
         let deletion = Deletion::with(generation, "/d".into(), options);
         timeout(2 * T, deletion).await.unwrap().unwrap();

@@ -10,7 +10,7 @@ use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
-use crate::session::releaser::{DeleteOptions, Deletion, Deletions};
+use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Which};
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
 /// taken for half a session timeout.
@@ -21,7 +21,8 @@ async fn looked_for(kept: &Kept) -> Deletion {
     let coordinator = kept.generation.coordinator();
     let made = coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
     kept.faults.hold_requests();
-    let options = DeleteOptions { only: Some(made.stat.czxid), directory: false };
+    let only = Some(Which::Czxid(made.stat.czxid));
+    let options = DeleteOptions { only, directory: false };
     Deletion::with(&kept.generation, "/a".into(), options)
 }
 
