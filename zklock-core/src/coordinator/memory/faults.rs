@@ -269,7 +269,9 @@ impl Faults {
     }
 
     /// Freezes the server for this session: requests are neither applied nor answered until
-    /// [`release`](Faults::release).
+    /// [`release`](Faults::release). The client takes itself for connected all the time: guards are
+    /// invalid when their lease has run out, but `lost()` does not wake anybody before the release. For a
+    /// test of `lost()`, [`silence`](Faults::silence) is what a frozen server looks like to a real client.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -290,7 +292,8 @@ impl Faults {
     }
 
     /// Applies requests, but holds back their replies and all watch events until
-    /// [`release`](Faults::release).
+    /// [`release`](Faults::release). Of guards the same is true as for
+    /// [`hold_requests`](Faults::hold_requests).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
