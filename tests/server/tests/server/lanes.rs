@@ -82,6 +82,15 @@ async fn acquire_all(session: &Session, limit: Duration) -> usize {
     tasks.join_all().await.into_iter().filter(|failed| *failed).count()
 }
 
+/// Looks at a lock, asks its holder to let go, and takes it away, each with the session's own limit.
+async fn looks(session: &Session) {
+    let guard = session.mutex("c").unwrap().acquire().await.unwrap();
+    let site = session.site("c").unwrap();
+    let [holder] = &site.contenders().await.unwrap()[..] else { panic!("one holds it") };
+    assert_eq!(site.revoke().await.unwrap(), 1);
+    assert!(site.break_holder(holder).await.unwrap() && !guard.is_valid());
+}
+
 #[tokio::test]
 async fn a_connection_that_is_down_is_passed_over_while_another_is_up() {
     let bed = Bed::shared("lane-down");
@@ -93,6 +102,7 @@ async fn a_connection_that_is_down_is_passed_over_while_another_is_up() {
     for _ in 0..3 {
         assert_eq!(acquire_all(&session, Duration::from_secs(2)).await, 0);
     }
+    looks(&session).await;
     away.release();
     until("it is up", || (session.state() == SessionState::Connected).then_some(())).await;
     bed.end().await;
@@ -112,6 +122,7 @@ async fn a_connection_whose_server_is_silent_is_passed_over_while_another_is_up(
     for _ in 0..2 {
         assert_eq!(acquire_all(&session, SESSION_TIMEOUT / 6).await, 0);
     }
+    looks(&session).await;
     silent.release();
     before.await.unwrap().release().await.unwrap();
     bed.end().await;
