@@ -39,18 +39,26 @@ pub async fn stand_in(
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
     // The search for a node in doubt must not find this one.
     let recurs = new.proof != Proof::Name;
-    let turn = match recurs {
-        true => Some(generation.gate(target.directory.as_str()).lock_owned().await),
-        false => None,
-    };
+    let mut turn = None;
+    if recurs {
+        let gate = generation.gate(target.directory.as_str());
+        let lost = async {
+            writer.lost().await;
+            None
+        };
+        turn = or(async { Some(gate.lock_owned().await) }, lost).await;
+        if turn.is_none() {
+            return Ok(None);
+        }
+    }
+    // All nodes that others have made in this session, there or elsewhere, have a smaller czxid.
+    let before = generation.newest();
     // What it may have created: others can have the name later.
     let mut in_doubt = None;
     let mut patience = generation.patience();
     let delete = |which| {
         let options = DeleteOptions { only: recurs.then_some(which), directory: false };
-        let deletion = Deletion::with(generation, path.as_str().into(), options);
-        // The turn ends with the node, which the next one of this session would find in its way.
-        generation.spawner().spawn(async move { drop((deletion.await, turn)) });
+        drop(Deletion::with_turn(generation, path.as_str().into(), options, turn));
     };
     let (clock, began) = (runtime.clock(), runtime.clock().now());
     loop {
@@ -77,7 +85,7 @@ pub async fn stand_in(
             Ok(created) => Ok(created.stat.czxid),
             // Created by an attempt that was not answered.
             Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
-                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => {
+                Ok((_, stat)) if Which::Newer(before).is(&stat, generation) => {
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
@@ -110,7 +118,7 @@ pub async fn stand_in(
             }
             Err(error) => {
                 if !error.is_definite() {
-                    in_doubt = Some(Which::Own);
+                    in_doubt = Some(Which::Newer(before));
                 }
                 Err(error)
             }

@@ -18,6 +18,9 @@ pub use deletion::{DeleteOptions, Deletion, Which};
 pub use deletions::Deletions;
 pub use replies::{back_off, more, or_forgotten};
 
+/// The turn of a creation, where one at a time may be under way in a directory.
+type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
+
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Work that continues in the background if its owner is dropped before the end.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::layout::ReadWriteNodes;
+use zklock::driver::LockDriver;
+use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{
     Embedded, ErrorKind, Handoffs, LockError, LockOptions, RwLock, Session, carry, carry_sync,
 };
@@ -316,20 +317,22 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
 }
 
 /// No creation of the reader's node is answered, and somebody deletes it and the writer's with their directory. The
-/// numbers begin anew, and another reader has the name. The writer is told by its heartbeat, and deletes what it may
-/// have created: not the node of another.
-#[tokio::test(start_paused = true)]
-async fn a_step_down_that_nobody_answers_deletes_no_node_of_another() {
+/// numbers begin anew, and another reader has the name. The writer is told, and deletes what it may have created:
+/// not the node of another.
+async fn deletes_no_node_of_another(driver: impl LockDriver + Clone + 'static) {
     let (store, session) = store();
-    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(driver.clone());
     let beside = session.mutex("b").unwrap().acquire().await.unwrap();
     let writing = lock(&session).write().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
-    let reader = path.replace("write", "read");
-    faults.inject(Fault::forget_reply().on(Op::Create).path(reader.as_str()).times(100));
+    faults.inject(Fault::forget_reply().on(Op::Create).path("/a/").times(100));
     let stepping = crate::spawn(writing.downgrade());
     settle().await;
+    let [read, write] = &contenders(&store, "/zklock/a").await[..] else {
+        panic!("both are there")
+    };
+    let reader = format!("/zklock/a/{}", if path.ends_with(write.as_str()) { read } else { write });
     for gone in [&*reader, &path, "/zklock/a"] {
         stranger.delete(gone).await.unwrap();
     }
@@ -341,17 +344,40 @@ async fn a_step_down_that_nobody_answers_deletes_no_node_of_another() {
     settle().await;
     stranger.get(&reader).await.unwrap();
     assert!(beside.is_valid() && reading.is_valid());
-    // What it has made itself goes, and then it may create there again.
-    faults.clear();
-    drop(lock(&session).read().await.unwrap());
-    reading.release().await.unwrap();
-    let writing = lock(&session).write().await.unwrap();
-    faults.inject(Fault::forget_reply().on(Op::Create).path("read").times(100));
-    let (path, stepping) = (writing.path().to_owned(), crate::spawn(writing.downgrade()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_nobody_answers_deletes_no_node_of_another_session() {
+    deletes_no_node_of_another(ReadWriteNodes).await;
+    deletes_no_node_of_another(HostNodes::of("db7")).await;
+}
+
+/// The same reader of the same process comes again while the deletion is not answered, and the directory is
+/// gone: its node has the name of the one that is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_session() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let writing = lock.write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+    let reader = path.replace("write", "read");
+    faults.inject(Fault::forget_reply().on(Op::Create).path(reader.as_str()));
+    faults.inject(Fault::lose_request().on(Op::Delete).path(reader.as_str()));
+    let stepping = crate::spawn(writing.downgrade());
     settle().await;
     stranger.delete(&path).await.unwrap();
     drop(stepping.await.unwrap().unwrap_err());
-    settle().await;
+    stranger.get(&reader).await.unwrap();
+    for gone in [&*reader, "/zklock/a"] {
+        stranger.delete(gone).await.unwrap();
+    }
+    let reading = lock.read().await.unwrap();
+    assert_eq!(reading.path(), reader);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    stranger.get(&reader).await.unwrap();
+    assert!(reading.is_valid());
+    reading.release().await.unwrap();
     assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use futures_lite::future::or;
+
 use super::deletion::{DeleteOptions, Deletion, Which};
 use super::replies::{back_off, in_time};
-use super::{Background, Unfinished};
+use super::{Background, Turn, Unfinished};
 use crate::base::times;
 use crate::coordinator::traits::{Created, NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
@@ -26,9 +28,6 @@ pub struct PendingCreate {
     work: Unfinished<Result<(Created, Turn), RequestError>>,
 }
 
-/// The turn of a creation, where one at a time may be under way in a directory.
-type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
-
 impl PendingCreate {
     /// Sends the creation of a node under `directory`. A node that looks like others of this
     /// session waits until nobody else creates one there.
@@ -44,7 +43,13 @@ impl PendingCreate {
                     let sending = Arc::new(AtomicBool::new(false));
                     sent = Some(sending.clone());
                     Box::pin(async move {
-                        let turn = gate.lock_owned().await;
+                        let over = task.generation.until(|| task.generation.is_over());
+                        let turn = or(async { Some(gate.lock_owned().await) }, async {
+                            over.await;
+                            None
+                        });
+                        // What was created before it may go only with the session.
+                        let turn = turn.await.ok_or(RequestError::ConnectionLoss)?;
                         // The one before may have ended because its session was given up.
                         task.generation.connected().await;
                         sending.store(true, Ordering::Release);
@@ -84,11 +89,10 @@ impl Drop for PendingCreate {
         let recurs = self.recurs;
         self.generation.spawner().spawn(async move {
             let _pending = pending;
-            // The turn ends with the node: the next one of this session would find it in its way.
-            if let Ok((Created { path, stat }, _turn)) = work.await {
+            if let Ok((Created { path, stat }, turn)) = work.await {
                 let only = recurs.then_some(Which::Czxid(stat.czxid));
                 let options = DeleteOptions { only, directory: false };
-                drop(Deletion::with(&generation, path.into(), options).await);
+                drop(Deletion::with_turn(&generation, path.into(), options, turn).await);
             }
         });
     }
@@ -157,7 +161,7 @@ impl CreateTask {
             return answer.map(Some);
         }
         let answered = async { first.await.map(Some) };
-        Box::pin(futures_lite::future::or(answered, self.find(before))).await
+        Box::pin(or(answered, self.find(before))).await
     }
 
     /// Looks for the node of an attempt. If the server refuses to show it, the node goes only with its

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::replies::{back_off, in_time, more};
-use super::{Background, Unfinished};
+use super::{Background, Turn, Unfinished};
 use crate::base::clock::{Instant, Sleep};
 use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
@@ -78,15 +78,19 @@ pub struct DeleteOptions {
 pub enum Which {
     /// The one with this czxid.
     Czxid(i64),
-    /// That of the present ZooKeeper session, where its czxid is not known.
-    Own,
+    /// That of the present ZooKeeper session which is newer than the node with this czxid: what a creation
+    /// in doubt has made. Nothing else may be created at this path meanwhile.
+    Newer(i64),
 }
 
 impl Which {
-    fn is(self, stat: &Stat, generation: &Generation) -> bool {
+    /// Whether it is the node with this status.
+    pub fn is(self, stat: &Stat, generation: &Generation) -> bool {
         match self {
             Which::Czxid(czxid) => stat.czxid == czxid,
-            Which::Own => stat.owner == generation.coordinator().session_id(),
+            Which::Newer(czxid) => {
+                stat.czxid > czxid && stat.owner == generation.coordinator().session_id()
+            }
         }
     }
 }
@@ -99,12 +103,24 @@ impl Deletion {
 
     /// Sends the deletion of a node with these options.
     pub fn with(generation: &Arc<Generation>, path: Arc<str>, options: DeleteOptions) -> Self {
-        Deletion::begin(generation, path, None, options, None)
+        Deletion::begin(generation, Target::of(path, options))
+    }
+
+    /// Sends the deletion of a node whose `turn` ends with it: the next creation of this session in its
+    /// directory would take it for its own, or make another one that this deletion takes for it.
+    pub fn with_turn(
+        generation: &Arc<Generation>,
+        path: Arc<str>,
+        options: DeleteOptions,
+        turn: Turn,
+    ) -> Self {
+        Deletion::begin(generation, Target { _turn: turn, ..Target::of(path, options) })
     }
 
     /// Sends the deletion of a node that was held.
     pub fn of(generation: &Arc<Generation>, node: &Arc<HeldNode>, options: DeleteOptions) -> Self {
-        Deletion::begin(generation, node.path.clone(), Some(node.clone()), options, None)
+        let target = Target::of(node.path.clone(), options);
+        Deletion::begin(generation, Target { held: Some(node.clone()), ..target })
     }
 
     /// Sends the deletion of a node, which may have been held, and of its mark in the directory.
@@ -114,21 +130,14 @@ impl Deletion {
         held: Option<Arc<HeldNode>>,
         mark: MarkRemoval,
     ) -> Self {
-        Deletion::begin(generation, path, held, DeleteOptions::default(), Some(Box::new(mark)))
+        let target = Target::of(path, DeleteOptions::default());
+        Deletion::begin(generation, Target { held, mark: Some(Box::new(mark)), ..target })
     }
 
-    fn begin(
-        generation: &Arc<Generation>,
-        path: Arc<str>,
-        held: Option<Arc<HeldNode>>,
-        options: DeleteOptions,
-        mark: Option<Box<MarkRemoval>>,
-    ) -> Self {
+    fn begin(generation: &Arc<Generation>, target: Target) -> Self {
         // Counted from here on, so that a session that is closed at once waits for it.
         let pending = generation.pending_deletion();
         let begun = generation.lease().clock().now();
-        let DeleteOptions { only, directory } = options;
-        let target = Target { path, held, only, mark, directory, sent: Sent::default() };
         let (sent, first) = (target.sent.clone(), target.attempt(generation));
         let work = delete_until_gone(pending, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
@@ -201,9 +210,16 @@ struct Target {
     mark: Option<Box<MarkRemoval>>,
     directory: bool,
     sent: Sent,
+    /// Where no other node may be created before this one is gone.
+    _turn: Turn,
 }
 
 impl Target {
+    fn of(path: Arc<str>, DeleteOptions { only, directory }: DeleteOptions) -> Self {
+        let sent = Sent::default();
+        Target { path, held: None, only, mark: None, directory, sent, _turn: None }
+    }
+
     /// Sends the deletion of a node: with its mark, or of one only of those with this path. The caller bounds
     /// the wait. Between a read and the deletion nobody else can create a node at this path, because the
     /// present one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can

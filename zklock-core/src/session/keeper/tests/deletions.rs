@@ -10,7 +10,8 @@ use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
-use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Which};
+use crate::layout::driver::{NewNode, Proof};
+use crate::session::releaser::{DeleteOptions, Deletion, Deletions, PendingCreate, Which};
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
 /// taken for half a session timeout.
@@ -209,4 +210,25 @@ async fn one_of_several_that_counts_as_done_is_sent_again_while_another_is_waite
         kept.faults.clear();
         timeout(T, all).await.unwrap().unwrap();
     }
+}
+
+/// Where one node at a time is created, who is next waits until that of the one before is gone. After the end
+/// of the session, that may be as late as the servers end it; a creation has no use for the session any more.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_turn_of_a_node_in_doubt_does_not_wait_for_the_end_of_the_session() {
+    let (kept, _) = unkept().await;
+    let generation = &kept.generation;
+    let made = generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    let options = DeleteOptions { only: Some(Which::Newer(made.stat.czxid - 1)), directory: false };
+    let turn = generation.gate("/d").lock_owned().await;
+    kept.faults.hold_requests();
+    drop(Deletion::with_turn(generation, "/a".into(), options, Some(turn)));
+    let (prefix, payload) = ("n-".to_owned(), Vec::new());
+    let (proof, kind) = (Proof::Owner, NodeKind::EphemeralSequential);
+    let next =
+        PendingCreate::send(generation, "/d".into(), NewNode { prefix, payload, proof, kind });
+    let mut next = pin!(next);
+    assert!(timeout(T, &mut next).await.is_err());
+    generation.end();
+    assert_eq!(timeout(MOMENT, next).await.unwrap().unwrap_err(), RequestError::ConnectionLoss);
 }
