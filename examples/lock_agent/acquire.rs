@@ -5,15 +5,15 @@ use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
-use zklock::{AnyLock, LockOptions, MultiLock, Session};
+use zklock::{AnyLock, MultiLock, Session};
 
 use crate::agent::Agent;
 use crate::clock::now_ns;
 use crate::held::Held;
+use crate::options;
 use crate::protocol::{Acquire, Refusal, answer, cancelled, malformed, success, unsupported};
 
 /// Carries the id of the request that cancels.
@@ -203,11 +203,7 @@ fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {
 
 /// One lock of the given kind.
 fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<AnyLock, Refusal> {
-    let options = LockOptions::new();
-    let options = match request.timeout_ms {
-        None | Some(0) => options,
-        Some(ms) => options.timeout(Duration::from_millis(ms)).retries(request.retries),
-    };
+    let options = options::of(request);
     Ok(match kind {
         "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
         "exclusive" => {
@@ -217,8 +213,11 @@ fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<A
         "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
         "semaphore" => {
             let limit = request.limit.ok_or_else(|| malformed("a semaphore needs a `limit`"))?;
-            let semaphore = session.semaphore(name, limit)?.with_options(options);
-            AnyLock::Permits(semaphore, request.permits)
+            let semaphore = match &request.limit_at {
+                Some(node) => session.semaphore_with_limit_at(name, node.as_str(), limit)?,
+                None => session.semaphore(name, limit)?,
+            };
+            AnyLock::Permits(semaphore.with_options(options), request.permits)
         }
         _ => return Err(unsupported(format_args!("the kind `{kind}`"))),
     })

@@ -145,6 +145,9 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
         Operation::Downgrade { handle } => {
             tell(&known(handle, guards.find(handle))?, Order::Downgrade(id))?;
         }
+        Operation::Split { handle, permits } => {
+            tell(&known(handle, guards.find(handle))?, Order::Split(id, permits))?;
+        }
         Operation::FencedSet { handle, path, data } => {
             tell(&known(handle, guards.find(handle))?, Order::FencedSet(id, path, data))?;
         }

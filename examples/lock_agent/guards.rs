@@ -19,6 +19,7 @@ pub(crate) enum Order {
     Drop(u64),
     Check(u64),
     Downgrade(u64),
+    Split(u64, u32),
     FencedSet(u64, String, String),
     /// Runs an acquire inside the scope of the guard.
     Nest(Pin<Box<dyn Future<Output = ()> + Send>>),
@@ -89,6 +90,7 @@ impl Guards {
 
 enum End {
     Downgrade(u64),
+    Split(u64, u32),
     Release(Option<u64>),
     Drop(u64),
 }
@@ -96,41 +98,61 @@ enum End {
 async fn hold(
     guards: Arc<Guards>,
     handle: Handle,
-    guard: Held,
+    mut guard: Held,
     mut orders: UnboundedReceiver<Order>,
     output: Output,
 ) {
-    // One scope for the whole life of the guard: acquires nested in it take turns.
-    let end = guard
+    loop {
+        let end = in_scope(&guard, &mut orders, handle, &output).await;
+        let at = json!({ "at_ns": now_ns() });
+        match end {
+            // The guard goes on, with the permits that are left.
+            End::Split(id, permits) => match guard.split(permits) {
+                Ok(part) => guards.keep(id, part, None, output.clone()),
+                Err(refusal) => output.send(answer(id, Err(refusal))),
+            },
+            End::Release(id) => {
+                let outcome = guard.release().await;
+                if let Some(id) = id {
+                    output.send(answer(id, outcome.map(|()| at)));
+                }
+                return;
+            }
+            End::Downgrade(id) => {
+                drop(guards.take(handle));
+                match guard.downgrade().await {
+                    Ok(reader) => guards.keep(id, reader, None, output),
+                    Err(refusal) => output.send(answer(id, Err(refusal))),
+                }
+                return;
+            }
+            End::Drop(id) => {
+                drop(guard);
+                output.send(success(id, at));
+                return;
+            }
+        }
+    }
+}
+
+/// Serves a guard in its scope, as long as nothing ends it or needs all of it. Acquires nested in it take
+/// turns.
+async fn in_scope(
+    guard: &Held,
+    orders: &mut UnboundedReceiver<Order>,
+    handle: Handle,
+    output: &Output,
+) -> End {
+    guard
         .scope(async {
             // Told at once, also while an order waits for an answer of ZooKeeper.
             tokio::select! {
-                end = serve(&guard, &mut orders, &output) => end,
-                never = tell("lost", guard.lost(), handle, &output) => never,
-                never = tell("revoked", guard.revoked(), handle, &output) => never,
+                end = serve(guard, orders, output) => end,
+                never = tell("lost", guard.lost(), handle, output) => never,
+                never = tell("revoked", guard.revoked(), handle, output) => never,
             }
         })
-        .await;
-    let at = json!({ "at_ns": now_ns() });
-    match end {
-        End::Release(id) => {
-            let outcome = guard.release().await;
-            if let Some(id) = id {
-                output.send(answer(id, outcome.map(|()| at)));
-            }
-        }
-        End::Downgrade(id) => {
-            drop(guards.take(handle));
-            match guard.downgrade().await {
-                Ok(reader) => guards.keep(id, reader, None, output),
-                Err(refusal) => output.send(answer(id, Err(refusal))),
-            }
-        }
-        End::Drop(id) => {
-            drop(guard);
-            output.send(success(id, at));
-        }
-    }
+        .await
 }
 
 /// Serves the orders for a guard, one after the other, until one ends it.
@@ -141,6 +163,7 @@ async fn serve(guard: &Held, orders: &mut UnboundedReceiver<Order>, output: &Out
             Some(Order::Release(id)) => return End::Release(Some(id)),
             Some(Order::Drop(id)) => return End::Drop(id),
             Some(Order::Check(id)) => output.send(success(id, check(guard))),
+            Some(Order::Split(id, permits)) => return End::Split(id, permits),
             Some(Order::Downgrade(id)) if guard.writes() => return End::Downgrade(id),
             Some(Order::Downgrade(id)) => {
                 let why = malformed("only the guard of a writer is downgraded");

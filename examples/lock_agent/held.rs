@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::{AnyGuard, LockError, MultiGuard};
+use zklock::{AnyGuard, ErrorKind, LockError, MultiGuard};
 
 use crate::protocol::{Refusal, malformed, unsupported};
 
@@ -89,6 +89,22 @@ impl Held {
             ))),
             _ => Err(malformed("only the guard of a writer is downgraded")),
         }
+    }
+
+    /// Splits permits off. Only while all are surely held: afterwards, a guard of which one permit was
+    /// lost would be valid again without that one.
+    pub(crate) fn split(&mut self, permits: u32) -> Result<Held, Refusal> {
+        let Held::One(AnyGuard::Permits(guard)) = self else {
+            return Err(unsupported("to split anything but the permits of one semaphore"));
+        };
+        if !guard.is_valid() {
+            return Err(
+                LockError::new(ErrorKind::Lost, "nothing is split off what was lost").into()
+            );
+        }
+        let all = guard.permits();
+        let none = || malformed(format_args!("{permits} of {all} permits cannot be split off"));
+        Ok(Held::One(AnyGuard::Permits(guard.split(permits).ok_or_else(none)?)))
     }
 
     /// Whether it can be downgraded.

@@ -6,6 +6,7 @@ use lexopt::prelude::{Long, Short, ValueExt};
 use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, StopAt, layout};
 
 use crate::output::Output;
+use crate::protocol::Acquire;
 use crate::states::Losses;
 
 pub(crate) const HELP: &str = "\
@@ -36,13 +37,17 @@ Requests:
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"mutex\",\"lock\":\"a\",\"timeout_ms\":2000,\"retries\":1,\"parent\":7}
         without timeout_ms it waits for ever, with 0 it tries once; retries defaults to 1;
         parent acquires inside the scope of that guard; with \"blocking\":true a thread waits,
-        and if that is cancelled, what it still gets is given back
+        and if that is cancelled, what it still gets is given back; hold_at_most_ms, handoffs and
+        revocable (true or false) stand in for the options of these names
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"multi\",\"lock\":[\"a\",\"b\"],\"kinds\":[\"mutex\",\"read\"]}
         several as one; without kinds they are mutexes
+  {\"id\":1,\"op\":\"acquire\",\"kind\":\"semaphore\",\"lock\":\"a\",\"limit\":3,\"permits\":2}
+        with \"limit_at\":\"b\" the limit is in that node, and limit only what it begins with
   {\"id\":2,\"op\":\"release\",\"handle\":7}    waits until the lock is released
   {\"id\":3,\"op\":\"drop\",\"handle\":7}       releases without waiting
   {\"id\":4,\"op\":\"cancel\",\"target\":1}     gives up a pending acquire
   {\"id\":5,\"op\":\"check\",\"handle\":7}      whether it is certainly held, and for how long
+  {\"id\":5,\"op\":\"split\",\"handle\":7,\"permits\":1}  splits permits off, as a guard of their own
   {\"id\":6,\"op\":\"state\"}                 the state of the session
   {\"id\":7,\"op\":\"contenders\",\"lock\":\"a\"}  the contenders, in the order of the queue
   {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to release
@@ -124,6 +129,29 @@ impl Options {
     }
 }
 
+/// So many handoffs, however long they take.
+fn at_most(handoffs: u32) -> Handoffs {
+    Handoffs::new().most(handoffs).within(Duration::MAX)
+}
+
+/// The options of an acquire that differ from those of the agent.
+pub(crate) fn of(request: &Acquire) -> LockOptions {
+    let mut options = LockOptions::new();
+    if let Some(ms) = request.timeout_ms.filter(|ms| *ms > 0) {
+        options = options.timeout(Duration::from_millis(ms)).retries(request.retries);
+    }
+    if let Some(ms) = request.hold_at_most_ms {
+        options = options.hold_at_most(Duration::from_millis(ms));
+    }
+    if let Some(handoffs) = request.handoffs {
+        options = options.handoffs(at_most(handoffs));
+    }
+    if let Some(revocable) = request.revocable {
+        options = options.revocable(revocable);
+    }
+    options
+}
+
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
@@ -156,8 +184,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("tell-losses") => tells_losses = true,
             Long("not-reentrant") => defaults = defaults.reentrant(false),
             Long("handoffs") => {
-                let most = parser.value()?.parse()?;
-                defaults = defaults.handoffs(Handoffs::new().most(most).within(Duration::MAX));
+                defaults = defaults.handoffs(at_most(parser.value()?.parse()?));
             }
             Long("revocable") => defaults = defaults.revocable(true),
             Long("stop-at-suspect") => defaults = defaults.stop_at(StopAt::Suspect),

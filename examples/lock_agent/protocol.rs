@@ -29,6 +29,11 @@ pub(crate) enum Operation {
     Downgrade {
         handle: Handle,
     },
+    Split {
+        handle: Handle,
+        #[serde(default = "one")]
+        permits: u32,
+    },
     FencedSet {
         handle: Handle,
         path: String,
@@ -57,11 +62,18 @@ pub(crate) struct Acquire {
     pub(crate) parent: Option<Handle>,
     /// The limit of a semaphore.
     pub(crate) limit: Option<u32>,
+    /// The node with the limit of a semaphore, below the root; then `limit` is for a node that does not
+    /// exist yet.
+    pub(crate) limit_at: Option<String>,
     #[serde(default = "one")]
     pub(crate) permits: u32,
     /// Of several locks: the kind of each, in the order of the names; mutexes without it.
     #[serde(default)]
     pub(crate) kinds: Vec<String>,
+    /// In place of the agent's options of these names, for this acquire only.
+    pub(crate) hold_at_most_ms: Option<u64>,
+    pub(crate) handoffs: Option<u32>,
+    pub(crate) revocable: Option<bool>,
     /// Whether a thread of its own waits for it.
     #[serde(default)]
     pub(crate) blocking: bool,

@@ -237,6 +237,59 @@ fn permits_run_out_and_a_limit_is_needed() {
 }
 
 #[test]
+fn permits_are_split_into_guards_that_are_given_back_by_themselves() {
+    let mut agent = Agent::embedded();
+    let take = |agent: &mut Agent, id, permits| {
+        agent.ask(json!({ "id": id, "op": "acquire", "kind": "semaphore", "lock": "a",
+            "limit": 3, "permits": permits, "timeout_ms": 0 }))
+    };
+    let split = |agent: &mut Agent, id, handle: &Value, permits| {
+        agent.ask(json!({ "id": id, "op": "split", "handle": handle, "permits": permits }))
+    };
+    let three = take(&mut agent, 1, 3);
+    assert_failed(&split(&mut agent, 2, &three["handle"], 3), "malformed", "2001");
+    let two = split(&mut agent, 3, &three["handle"], 2);
+    assert!(two["ok"] == true && two["handle"] != three["handle"], "{two}");
+    assert!(two["path"] != three["path"] && two["token"] != three["token"], "{two}");
+    agent.ask(release(4, three["handle"].as_u64().unwrap()));
+    assert_failed(&take(&mut agent, 5, 2), "busy", "1011");
+    assert_eq!(take(&mut agent, 6, 1)["ok"], true);
+    let one = split(&mut agent, 7, &two["handle"], 1);
+    agent.ask(release(8, one["handle"].as_u64().unwrap()));
+    let check = agent.ask(json!({ "id": 9, "op": "check", "handle": two["handle"] }));
+    assert_eq!(check["valid"], true, "{check}");
+    let mutex = agent.acquire(10, "m");
+    assert_failed(&split(&mut agent, 11, &json!(mutex), 1), "unsupported", "1022");
+}
+
+#[test]
+fn a_limit_in_a_node_begins_with_the_number_that_is_given() {
+    let mut agent = Agent::embedded();
+    let take = |agent: &mut Agent, id, limit| {
+        agent.ask(json!({ "id": id, "op": "acquire", "kind": "semaphore", "lock": "a",
+            "limit": limit, "limit_at": "limits/a", "timeout_ms": 0 }))
+    };
+    assert_eq!(take(&mut agent, 1, 1)["ok"], true);
+    assert_failed(&take(&mut agent, 2, 1), "busy", "1011");
+    // All of a process say the same.
+    assert_failed(&take(&mut agent, 3, 2), "invalid_option", "1018");
+}
+
+#[test]
+fn an_acquire_may_have_options_of_its_own() {
+    let mut agent = Agent::embedded_with(&["--hold-at-most-ms", "1"]);
+    let mut request = acquire(1, "a", 0);
+    (request["hold_at_most_ms"], request["handoffs"]) = (json!(60_000), json!(1));
+    request["revocable"] = json!(true);
+    let handle = agent.ask(request)["handle"].as_u64().unwrap();
+    let check = agent.ask(json!({ "id": 2, "op": "check", "handle": handle }));
+    assert_eq!(check["valid"], true, "{check}");
+    let other = agent.acquire(3, "b");
+    assert!(agent.find(|line| line["event"] == "lost")["handle"] == json!(other));
+    assert_eq!(agent.ask(release(4, handle))["ok"], true);
+}
+
+#[test]
 fn a_fenced_write_is_refused_where_it_cannot_be() {
     let mut agent = Agent::embedded();
     let handle = agent.acquire(1, "a");
