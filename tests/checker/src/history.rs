@@ -1,5 +1,7 @@
 //! From lines to holds: who says that it held which lock from when to when.
 
+mod split;
+
 use std::collections::HashMap;
 use std::io::BufRead;
 
@@ -48,7 +50,7 @@ pub struct Hold {
     pub lock: usize,
     /// In which way.
     pub mode: Mode,
-    /// Of a semaphore: how many, of how many.
+    /// Of a semaphore: how many, of how many. Without those that were split off, which are a hold.
     pub permits: (u32, u32),
     /// The token; zero of a peer, which has none.
     pub token: Token,
@@ -68,6 +70,10 @@ pub struct Hold {
     pub parent: Option<usize>,
     /// The writer that it was, before it stepped down.
     pub stepped_down: Option<usize>,
+    /// The hold that was granted, of which these permits were split off.
+    pub split_from: Option<usize>,
+    /// For how long it is valid at most, in nanoseconds.
+    pub at_most: Option<u64>,
     /// When the guard said first that it is lost.
     pub lost: Option<u64>,
     /// When the guard said that it was asked to release.
@@ -138,6 +144,10 @@ pub struct History {
     pub(crate) seen: Seen,
     /// What is wrong with it before any rule is asked.
     pub(crate) violations: Vec<Violation>,
+    /// The limits that are in nodes.
+    limits: HashMap<String, u32>,
+    /// What was split off, by the hold that was granted.
+    parts: HashMap<usize, Vec<usize>>,
     names: HashMap<String, usize>,
     sides: HashMap<usize, Side>,
 }
@@ -212,6 +222,7 @@ impl History {
         if let Some(left) = line.left {
             self.left = Some(left);
         }
+        self.limits.extend(line.limits);
         if let Some(late) = line.late_ns {
             self.trouble.late(line.at_ns.saturating_sub(late), line.at_ns);
         }
@@ -369,6 +380,7 @@ impl History {
                     self.calls[call].hold = (self.holds.len() > first).then_some(first);
                 }
             }
+            "split" if ok => self.split(client, asked, &request, answer),
             "downgrade" if ok => self.stepped_down(client, asked, &request, answer),
             "release" if ok => self.released(client, heard, &request, answer),
             "check" if ok => self.checked(client, &request, answer),
@@ -421,6 +433,12 @@ impl History {
         members.into_iter().map(member).unzip()
     }
 
+    /// The limit of the semaphores that a request is for.
+    fn limit(&self, request: &Request) -> u32 {
+        let in_a_node = request.limit_at.as_ref().and_then(|node| self.limits.get(node));
+        in_a_node.copied().or(request.limit).unwrap_or(1)
+    }
+
     fn called(&mut self, client: usize, asked: u64, request: &Request) -> usize {
         let (locks, modes) = self.wanted(request);
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
@@ -429,7 +447,7 @@ impl History {
             id: request.id,
             locks,
             modes,
-            permits: (request.permits.unwrap_or(1), request.limit.unwrap_or(1)),
+            permits: (request.permits.unwrap_or(1), self.limit(request)),
             asked,
             begun: asked,
             blocking: request.blocking,
@@ -465,7 +483,8 @@ impl History {
         let paths: Vec<_> = answer.path.iter().flat_map(|path| path.split(',')).collect();
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
         let first = self.holds.len();
-        let limit = request.limit.unwrap_or(1);
+        let limit = self.limit(request);
+        let at_most = request.hold_at_most_ms.or(self.starts[client].hold_at_most_ms());
         let members = locks.iter().copied().zip(modes).zip(&tokens);
         for (place, ((lock, mode), token)) in members.enumerate() {
             let parent = self.holder_among(parent, lock);
@@ -488,6 +507,8 @@ impl History {
                 released: None,
                 parent,
                 stepped_down: None,
+                split_from: None,
+                at_most: at_most.map(|ms| ms.saturating_mul(1_000_000)),
                 lost: None,
                 revoked: None,
                 valid: None,

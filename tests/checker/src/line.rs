@@ -1,5 +1,7 @@
 //! The lines of a history.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -58,6 +60,9 @@ pub struct Line {
     /// How long a server took for a write of the driver's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_ns: Option<u64>,
+    /// Limits of semaphores that are in nodes, by the nodes as requests name them. They do not change.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, u32>,
     /// What was left over at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
@@ -86,10 +91,10 @@ impl Start {
         self.options.iter().any(|one| one == option)
     }
 
-    /// For how long its guards are valid at most, in nanoseconds.
-    pub(crate) fn hold_at_most(&self) -> Option<u64> {
+    /// For how long its guards are valid at most, in milliseconds, where an acquire says nothing else.
+    pub(crate) fn hold_at_most_ms(&self) -> Option<u64> {
         let at = self.options.iter().position(|one| one == "--hold-at-most-ms")?;
-        Some(self.options.get(at + 1)?.parse::<u64>().ok()?.saturating_mul(1_000_000))
+        self.options.get(at + 1)?.parse().ok()
     }
 }
 
@@ -112,6 +117,9 @@ pub struct Request {
     /// Of several locks: the kind of each; mutexes without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
+    /// Of an acquire: for how long its guard is valid at most, in place of what its process says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_at_most_ms: Option<u64>,
     /// Whether a thread of its own waits for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocking: bool,
@@ -121,7 +129,10 @@ pub struct Request {
     /// Of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Of a semaphore; 1 without it.
+    /// Of a semaphore whose limit is in a node: which one. If that exists, `limit` says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_at: Option<String>,
+    /// Of a semaphore, or of what is split off; 1 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
     /// The guard in whose scope it is acquired.

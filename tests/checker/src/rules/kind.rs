@@ -207,11 +207,13 @@ fn in_the_way(
         }
         // A session that has gone, and whatever the options keep, lives on for a while.
         let timeout = history.session_timeout(other.client);
-        let held = other.hold.map(|hold| history.holds[hold].released.unwrap_or(u64::MAX));
-        let ended = held.unwrap_or(other.heard);
-        if history.trouble.gone_by(ended, 3 * timeout) < call.asked
-            && !other.hold.is_some_and(|hold| delays(history, call, hold, others))
-        {
+        let is_gone = |ended: u64| {
+            history.trouble.gone_by(ended, 3 * timeout) < call.asked
+                && !other.hold.is_some_and(|hold| delays(history, call, hold, others))
+        };
+        let pieces = history.pieces(other).filter(|(_, ended)| !is_gone(*ended));
+        let there: u32 = pieces.map(|(permits, _)| permits).sum();
+        if there == 0 {
             return false;
         }
         if what == What::IsThere && has_let_go(history, other, call.asked) {
@@ -222,7 +224,7 @@ fn in_the_way(
         }
         // Whoever takes permits in another process keeps the others out for that moment, and so does a
         // node of this one's that a session before has left.
-        beside += other.permits.0;
+        beside += there;
         other.client != call.client
             || beside + call.permits.0 > call.permits.1
             || !history.trouble.is_quiet(call.client, other.asked, call.heard)
@@ -254,7 +256,8 @@ fn has_let_go(history: &History, call: &Call, at: u64) -> bool {
 /// somebody finds that this one is gone, however much later.
 fn delays(history: &History, call: &Call, last: usize, others: &[usize]) -> bool {
     let hold = &history.holds[last];
-    if !history.starts[hold.client].has(DELAYS) {
+    // Permits have no such delay.
+    if hold.mode == Mode::Permit || !history.starts[hold.client].has(DELAYS) {
         return false;
     }
     let ended = hold.released.unwrap_or(call.asked);

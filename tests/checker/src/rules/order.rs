@@ -70,10 +70,13 @@ fn together(history: &History, call: &Call, first: &Call) -> u64 {
 
 /// Whether nothing has taken the place in the queue from a call until a moment, or what may have.
 fn kept_its_place(history: &History, call: &Call, until: u64) -> Result<(), &'static str> {
-    // A semaphore has several directories.
-    let below = format!("/{}/", history.names(&call.locks));
+    // A semaphore has several directories; kazoo's inner lock is beside the permits.
+    let name = history.names(&call.locks);
+    let places = [format!("/{name}/"), format!("/{name}-__lock__/")];
     let robbed = history.removals.iter().any(|removal| {
-        removal.at >= call.asked && removal.from <= until && removal.node.contains(&below)
+        removal.at >= call.asked
+            && removal.from <= until
+            && places.iter().any(|place| removal.node.contains(place))
     });
     if robbed {
         return Err("a node of the lock was taken away");

@@ -40,9 +40,9 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
 impl History {
     /// When the time of a hold was surely over, or that of a hold of the same lock around it.
     fn over_time_at(&self, hold: usize) -> Option<u64> {
-        let most = self.starts[self.holds[hold].client].hold_at_most()?;
         let around = std::iter::successors(Some(hold), |one| self.holds[*one].parent);
-        around.map(|one| self.begun(one).saturating_add(most)).min()
+        let over = |one: usize| Some(self.begun(one).saturating_add(self.holds[one].at_most?));
+        around.filter_map(over).min()
     }
 
     pub(crate) fn is_over_time(&self, hold: usize, at: u64) -> bool {
