@@ -77,6 +77,8 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
         assert!(figures.over_a_lease > 0 && figures.writes > 0, "{figures}");
         assert!(figures.nested > 0 && figures.stepped_down > 0 && figures.asked > 0, "{figures}");
         assert!(figures.on_threads > 0 && figures.mixed > 0 && figures.too_long > 0, "{figures}");
+        assert!(figures.permits_of_kazoo > 0 && figures.limits_in_nodes > 0, "{figures}");
+        assert!(figures.split > 0, "{figures}");
         assert!(done("head deleted").is_some() && done("waiting node deleted").is_some());
         for (rule, what, least) in LEAST_OF {
             let judged = verdict.judged_of(rule, what);

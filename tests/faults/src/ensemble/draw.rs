@@ -1,5 +1,6 @@
 //! What is drawn for a process: its layout, its options, and what its hands ask for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +12,21 @@ const LAYOUTS: [&str; 6] = ["kazoo", "removed", "dlock", "lock", "read-write-nod
 
 /// How many mutexes the hands crowd on that want nothing else.
 const CROWDED: u64 = 6;
+
+/// The semaphores that also have twins with their limit in a node, and the limits.
+const LIMITS: [(&str, u32); 2] = [("semaphore", 3), ("slow-semaphore", 6)];
+
+/// The end of a twin's name.
+pub(super) const TWIN: &str = "-at";
+
+/// The nodes with limits, below the root, and the limits.
+pub(super) fn limits() -> BTreeMap<String, u32> {
+    LIMITS.map(|(name, limit)| (limit_at(name), limit)).into()
+}
+
+fn limit_at(name: &str) -> String {
+    format!("limits/{name}")
+}
 
 /// On how many mutexes the hands of a process that is fair wait for their turns.
 pub(super) const IN_ORDER: u64 = 2;
@@ -116,10 +132,6 @@ impl Style {
         !matches!(self.layout, "dlock" | "lock") && self.marked.is_none()
     }
 
-    fn semaphores(&self) -> bool {
-        matches!(self.layout, "curator" | "kazoo") && self.marked.is_none() && !self.lingers
-    }
-
     /// Whether a write under its locks can be tied to them.
     pub(super) fn fences(&self) -> bool {
         matches!(self.layout, "curator" | "kazoo" | "removed")
@@ -138,11 +150,23 @@ impl Style {
             "permits": permits })
     }
 
+    /// A semaphore or its twin; kazoo's has its limit in its own node.
+    fn any_semaphore(&self, which: usize, permits: u64, random: &mut Random) -> Value {
+        let (name, limit) = LIMITS[which];
+        if self.layout == "kazoo" || random.below(2) == 0 {
+            return self.semaphore(name, limit.into(), permits);
+        }
+        // The greater number is for a node that does not exist: if it counted, too many would come in.
+        let mut request = self.semaphore(&format!("{name}{TWIN}"), u64::from(limit) + 3, permits);
+        request["limit_at"] = json!(limit_at(name));
+        request
+    }
+
     fn any(&self, random: &mut Random) -> Value {
         match random.below(20) {
             10..13 if self.read_write() => self.one("read", "rw", random.below(6)),
             13..15 if self.read_write() => self.one("write", "rw", random.below(6)),
-            15..17 if self.semaphores() => self.semaphore("semaphore", 3, random.below(2) + 1),
+            15..17 => self.any_semaphore(0, random.below(3) + 1, random),
             17..19 if self.mutexes() && self.marked.is_none() => self.several(random),
             19 if self.marked.is_none() && !self.lingers => {
                 self.one("exclusive", "one", random.below(3))
@@ -164,15 +188,19 @@ impl Style {
             let kind = *random.one_of(&["read", "read", "write"]);
             members.push((kind, self.name("rw", random.below(6))));
         }
-        if self.semaphores() && random.below(3) == 0 {
-            members.push(("semaphore", self.name("semaphore", 0)));
+        let mut request = json!({});
+        if random.below(3) == 0 {
+            // There is but one semaphore among them, so all that it says stays.
+            request = self.any_semaphore(0, random.below(2) + 1, random);
+            members.push(("semaphore", request["lock"].as_str().unwrap_or_default().to_owned()));
         }
         if !self.lingers && random.below(4) == 0 {
             members.push(("exclusive", self.name("one", random.below(3))));
         }
         let (kinds, names): (Vec<_>, Vec<_>) = members.into_iter().unzip();
-        json!({ "kind": "multi", "lock": names, "kinds": kinds, "limit": 3,
-            "permits": random.below(2) + 1 })
+        request["kind"] = json!("multi");
+        (request["lock"], request["kinds"]) = (json!(names), json!(kinds));
+        request
     }
 
     fn slow(&self, random: &mut Random) -> Value {
@@ -180,7 +208,7 @@ impl Style {
             0..8 if self.mutexes() => self.mutex("slow", random.below(8)),
             8..13 if self.read_write() => self.one("read", "slow-rw", random.below(4)),
             13..17 if self.read_write() => self.one("write", "slow-rw", random.below(4)),
-            17..20 if self.semaphores() => self.semaphore("slow-semaphore", 6, random.below(2) + 1),
+            17..20 => self.any_semaphore(1, random.below(4) + 1, random),
             _ if self.mutexes() => self.mutex("slow", random.below(8)),
             _ => self.one("read", "slow-rw", random.below(4)),
         }
@@ -189,8 +217,7 @@ impl Style {
     fn free(&self, random: &mut Random) -> Value {
         match random.below(2) {
             0 if self.read_write() => self.one("read", "free-rw", 0),
-            _ if self.semaphores() => self.semaphore("free-semaphore", 1_000, 1),
-            _ => self.any(random),
+            _ => self.semaphore("free-semaphore", 1_000, 1),
         }
     }
 
@@ -214,6 +241,7 @@ impl Style {
             }
             _ => {}
         }
+        own_options(&mut request, random);
         blocking(request, random)
     }
 
@@ -236,6 +264,7 @@ impl Style {
         };
         request["op"] = json!("acquire");
         request["timeout_ms"] = json!(200 + random.below(1_500));
+        own_options(&mut request, random);
         Some(blocking(request, random))
     }
 
@@ -265,6 +294,20 @@ impl Style {
 
     fn name(&self, name: &str, number: u64) -> String {
         format!("{}/{name}-{number}", self.layout)
+    }
+}
+
+/// Some have options of their own, in place of those of their process: those that a queue can have
+/// beside others.
+fn own_options(request: &mut Value, random: &mut Random) {
+    if random.below(8) == 0 {
+        request["hold_at_most_ms"] = json!(100 + random.below(2_400));
+    }
+    if random.below(4) == 0 {
+        request["handoffs"] = json!(1 + random.below(8));
+    }
+    if random.below(4) == 0 {
+        request["revocable"] = json!(random.below(2) == 0);
     }
 }
 

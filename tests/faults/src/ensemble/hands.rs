@@ -53,7 +53,8 @@ enum Step {
     Write,
     Nest,
     Downgrade,
-    /// Releases a nested guard.
+    Split,
+    /// Releases a nested guard, or one that was split.
     Leave(u64),
 }
 
@@ -64,6 +65,8 @@ enum For {
     Nested(usize),
     Check(usize),
     Downgrade(usize),
+    /// And how many permits are split off.
+    Split(usize, u64),
     Release(usize),
     /// Whatever comes, the hand goes on.
     Anything(usize),
@@ -220,6 +223,12 @@ impl<'a> Hands<'a> {
                 }
                 None => self.acquire(hand),
             },
+            For::Split(hand, permits) => {
+                if let Some(part) = handle {
+                    self.split(hand, part, permits);
+                }
+                self.step(hand);
+            }
             For::Release(hand) => {
                 self.work.answered(self.style.fair);
                 self.acquire(hand);
@@ -232,6 +241,26 @@ impl<'a> Hands<'a> {
         self.by_handle.remove(&self.hands[hand].handle);
         self.by_handle.insert(handle, hand);
         self.hands[hand].handle = handle;
+    }
+
+    fn permits(&self, hand: usize) -> u64 {
+        self.hands[hand].request["permits"].as_u64().unwrap_or(1)
+    }
+
+    /// Goes on with either of two guards, and gives the other one back some time.
+    fn split(&mut self, hand: usize, part: u64, permits: u64) {
+        let whole = self.hands[hand].handle;
+        let (other, kept) = match self.random.below(2) {
+            0 => (part, self.permits(hand).saturating_sub(permits)),
+            _ => {
+                self.keep(hand, part);
+                (whole, permits)
+            }
+        };
+        let one = &mut self.hands[hand];
+        one.request["permits"] = json!(kept);
+        let at = self.random.below(one.steps.len() as u64 + 1);
+        one.steps.insert(usize::try_from(at).unwrap_or_default(), Step::Leave(other));
     }
 
     /// Draws what is done under a lock.
@@ -259,6 +288,11 @@ impl<'a> Hands<'a> {
         }
         if self.hands[hand].request["kind"] == "write" {
             somewhere(Step::Downgrade, 2);
+        }
+        if self.hands[hand].request["kind"] == "semaphore" {
+            // What is left or split off is split again, if it is enough.
+            somewhere(Step::Split, 2);
+            somewhere(Step::Split, 2);
         }
         self.hands[hand].steps = steps;
     }
@@ -302,6 +336,14 @@ impl<'a> Hands<'a> {
                 self.hands[hand].request["kind"] = json!("read");
                 self.ask(request, For::Downgrade(hand));
             }
+            Some(Step::Split) => match self.permits(hand) {
+                0 | 1 => self.step(hand),
+                all => {
+                    let permits = 1 + self.random.below(all - 1);
+                    let request = json!({ "op": "split", "handle": handle, "permits": permits });
+                    self.ask(request, For::Split(hand, permits));
+                }
+            },
             Some(Step::Leave(nested)) => {
                 self.ask(json!({ "op": "release", "handle": nested }), For::Anything(hand));
             }

@@ -80,7 +80,12 @@ impl Peer {
             6 => (LockKind::Read, "read", format!("rw-{}", random.below(6))),
             7 => (LockKind::Write, "write", format!("rw-{}", random.below(6))),
             8 => (LockKind::Mutex, "mutex", format!("slow-{}", random.below(8))),
-            _ => (LockKind::Semaphore(3), "semaphore", "semaphore-0".to_owned()),
+            _ => {
+                // What zklock reads from a node, and does not change, a peer may say as a number.
+                let at = self.layout == "curator" && random.below(2) == 0;
+                let lock = if at { "semaphore-at-0" } else { "semaphore-0" };
+                (LockKind::Semaphore(3), "semaphore", lock.to_owned())
+            }
         };
         let lock = format!("{}/{lock}", self.layout);
         let id = next.fetch_add(2, Ordering::SeqCst);

@@ -17,7 +17,7 @@ use zklock_test_support::ZooKeeper;
 
 use super::agent::Seat;
 use super::built::example;
-use super::draw::other_layout;
+use super::draw::{limits, other_layout};
 use super::faults::Stage;
 use super::figures::{Figures, make_data};
 use super::history::Writer;
@@ -128,6 +128,7 @@ pub fn run(plan: &Plan) -> Report {
     let ensemble = servers.max_session_timeout(peers::SESSION_TIMEOUT).ensemble(3);
     make_data(&ensemble, other_layout(plan.seed));
     let history = Arc::new(Writer::new(plan.history.clone()));
+    history.note(json!({ "limits": limits() }));
     let work = Arc::new(Work::new(plan.seed));
     let seat =
         |number| Seat::new(number, &ensemble, program.clone(), history.clone(), work.clone());
