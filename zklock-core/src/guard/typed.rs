@@ -445,8 +445,9 @@ impl SemaphorePermit {
     }
 
     /// Splits off this number of permits as a guard of their own, like tokio's
-    /// `OwnedSemaphorePermit::split`. Returns `None` if the number is 0, or if no permit would be left
-    /// for this guard.
+    /// `OwnedSemaphorePermit::split`. Returns `None` if the number is 0, if no permit would be left for this
+    /// guard, or if this guard [is not valid](GuardView::is_valid): one that is lost stays lost, also if it
+    /// has lost some of its permits only.
     ///
     /// Each permit has a node of its own, in every layout, so this sends no request. Both guards can be
     /// released or lost independently. A [view](GuardView::view) of this guard shows the permits that
@@ -466,6 +467,9 @@ impl SemaphorePermit {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
+        if !self.is_valid() {
+            return None;
+        }
         let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
         Some(Guard::new(part, None).ok()?.limited_as(self, false))
     }

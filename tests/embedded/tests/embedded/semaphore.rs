@@ -532,6 +532,18 @@ async fn a_semaphore_whose_layout_is_refused_does_not_reserve_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn permits_of_which_one_is_lost_stay_lost_and_are_not_split() {
+    let (store, session) = prompt();
+    let mut permits = session.semaphore("a", 3).unwrap().acquire_many(3).await.unwrap();
+    let nodes = contenders(&store, "/zklock/a/leases").await;
+    let last = nodes.iter().max_by_key(|name| name[name.len() - 10..].to_owned()).unwrap();
+    client(&store).await.delete(&format!("/zklock/a/leases/{last}")).await.unwrap();
+    permits.lost().await;
+    assert!(permits.split(1).is_none() && !permits.is_valid());
+    assert_eq!(permits.permits(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_keeps_a_view_of_a_permit_does_not_reserve_its_limit() {
     for fair in [false, true] {
         let (_, session) = prompt();
