@@ -301,6 +301,35 @@ async fn kazoo_and_we_share_the_permits_of_one_semaphore() {
     agent.quit();
 }
 
+/// kazoo counts the permits under a lock beside them: so whoever of us waits for a permit holds that lock, as
+/// kazoo sees it, and waits until kazoo has let it go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kazoo_and_we_count_the_permits_of_one_semaphore_under_one_lock() {
+    let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    let session = session(layout::Kazoo::default()).await;
+    let (kind, path) = (LockKind::Semaphore(1), "/beside/counted-permits");
+    let inner = format!("{path}-__lock__");
+    let semaphore = session.semaphore("counted-permits", 1).unwrap();
+    let permit = agent.acquire(kind, path, None).held();
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire().await.unwrap() }
+    });
+    until("we wait", || (agent.participants(&inner).len() == 1).then_some(())).await;
+    assert!(agent.acquire(LockKind::Mutex, &inner, Some(Duration::ZERO)).is_busy());
+    agent.release(&permit).unwrap();
+    soon("a permit", waiting).await.unwrap().release().await.unwrap();
+    let lock = agent.acquire(LockKind::Mutex, &inner, None).held();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    until("we wait", || (agent.participants(&inner).len() == 2).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!waiting.is_finished());
+    agent.release(&lock).unwrap();
+    soon("a permit", waiting).await.unwrap().release().await.unwrap();
+    session.close().await;
+    agent.quit();
+}
+
 /// Whoever of us comes to a name that the other side uses as another kind of lock is told.
 async fn other_kinds(driver: impl LockDriver + Clone, agent: &Agent, name: &str) {
     let (path, session) = (format!("/beside/{name}"), session(driver).await);
