@@ -128,9 +128,6 @@ pub const FAILED_LOOK: Duration = ms(20);
 /// server refuses to answer.
 pub const FAILED_FOLLOW: Duration = ms(50);
 
-/// How often a look that waits sees whether another connection is served, and its own is not.
-pub const OTHER_LANE: Duration = ms(100);
-
 // Callers of this process.
 
 /// How often a session logs at most that it grants nothing because answers come late: often

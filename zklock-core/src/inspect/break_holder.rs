@@ -71,7 +71,7 @@ impl Site {
 }
 
 /// Deletes the node with this path if it has this czxid. `in_doubt` says whether an earlier attempt
-/// may have deleted it, also one that was dropped.
+/// may have deleted it.
 async fn delete(
     generation: &Arc<Generation>,
     path: &str,
@@ -87,18 +87,23 @@ async fn delete(
         };
         let path = path.to_owned();
         let unchanged = Operation::CheckVersion { path: path.clone(), version };
-        let earlier = in_doubt.swap(true, Ordering::Relaxed);
         let deleting = generation.write(vec![unchanged, Operation::Delete { path }]);
         match or_forgotten(generation, patience, deleting).await {
             Ok(()) => return Ok(true),
             Err(RequestError::Multi { error, .. }) => match *error {
-                RequestError::NoNode => return Ok(earlier),
+                RequestError::NoNode => return Ok(in_doubt.load(Ordering::Relaxed)),
                 // Its data have changed since the look.
-                RequestError::BadVersion => in_doubt.store(earlier, Ordering::Relaxed),
+                RequestError::BadVersion => {}
                 error => return Err(error),
             },
-            Err(RequestError::ConnectionLoss) => patience = more(generation, patience),
-            Err(error) => return Err(error),
+            Err(error) if error.is_definite() => return Err(error),
+            Err(error) => {
+                in_doubt.store(true, Ordering::Relaxed);
+                if error != RequestError::ConnectionLoss {
+                    return Err(error);
+                }
+                patience = more(generation, patience);
+            }
         }
     }
 }

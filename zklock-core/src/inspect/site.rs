@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_lite::future::or;
-
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::times;
@@ -109,8 +107,8 @@ impl Site {
         format!("{}/{node}", self.directory)
     }
 
-    /// Runs `look` for at most `timeout × retries` of the session's defaults, and repeats it if the
-    /// connection breaks meanwhile, or is not served while another one is.
+    /// Runs a read for at most `timeout × retries` of the session's defaults, and repeats it if the
+    /// connection breaks meanwhile.
     pub(crate) async fn look<T, F>(
         &self,
         look: impl Fn(Arc<Generation>) -> F,
@@ -120,34 +118,23 @@ impl Site {
     {
         let clock = self.session.clock().clone();
         let deadline = Deadline::after(clock.clone(), self.session.settings().longest_wait());
+        // All in one ZooKeeper session: what it has sent is done before what it sends again.
+        let lane = self.session.served_lane();
         let looking = async {
             loop {
-                let lane = self.session.served_lane();
-                let looked = async {
-                    let generation = lane.ready().await?;
-                    match look(generation.clone()).await {
-                        Ok(seen) => Ok(Some(seen)),
-                        Err(error) if error.is_definite() => Err(refused(error)),
-                        Err(_) => {
-                            generation.pause(times::FAILED_LOOK).await;
-                            Ok(None)
-                        }
+                let generation = lane.ready().await?;
+                match look(generation.clone()).await {
+                    Ok(seen) => return Ok(seen),
+                    Err(error) if error.is_definite() => return Err(refused(error)),
+                    Err(_) => {
+                        generation.pause(times::FAILED_LOOK).await;
                     }
-                };
-                let another = async {
-                    while Arc::ptr_eq(&self.session.served_lane(), &lane) {
-                        clock.sleep_until(clock.now() + times::OTHER_LANE).await;
-                    }
-                    Ok(None)
-                };
-                if let Some(seen) = or(looked, another).await? {
-                    return Ok(seen);
                 }
             }
         };
         let unanswered = || {
             let error = LockError::new(ErrorKind::Unavailable, "ZooKeeper did not answer in time");
-            self.session.served_lane().trouble().into_iter().fold(error, LockError::because)
+            lane.trouble().into_iter().fold(error, LockError::because)
         };
         let looked = deadline.bound(looking).await.unwrap_or_else(|_| Err(unanswered()));
         looked.map_err(|error| error.on(self.name.to_shared()))

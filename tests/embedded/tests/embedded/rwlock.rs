@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use zklock::driver::LockDriver;
 use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{
-    Embedded, ErrorKind, Handoffs, LockError, LockOptions, RwLock, Session, carry, carry_sync,
+    Embedded, ErrorKind, Handoffs, LockError, LockOptions, RwLock, Session, StopAt, carry,
+    carry_sync,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
@@ -379,6 +380,31 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
     assert!(reading.is_valid());
     reading.release().await.unwrap();
     assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
+}
+
+/// The creation of another caller is in doubt in the same directory, so the reader's node waits for its turn.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_waits_for_its_turn_is_told_of_the_loss() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let writing = lock.write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+    for op in [Op::Create, Op::Children] {
+        faults.inject(Fault::lose_request().on(op).path("/a").times(1_000));
+    }
+    let other = lock.clone().with_options(LockOptions::new().stop_at(StopAt::Suspect));
+    let other = crate::spawn(async move { other.read().await });
+    settle().await;
+    let stepping = crate::spawn(writing.downgrade());
+    settle().await;
+    stranger.delete(&path).await.unwrap();
+    let refused = timeout(Duration::from_millis(1), stepping).await.unwrap().unwrap().unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    drop(refused);
+    assert!(!other.is_finished());
+    faults.clear();
+    drop(other.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
