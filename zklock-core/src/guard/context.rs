@@ -10,7 +10,7 @@
 //! ```
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -103,7 +103,7 @@ impl Asked {
 
     fn enter(self, permit: OwnedSemaphorePermit) -> Turn {
         self.change(|sibling| sibling.inside = true);
-        Turn { asked: self, _permit: permit }
+        Turn { asked: self, _permit: permit, around: None }
     }
 
     fn change(&self, change: impl FnOnce(&mut Sibling)) {
@@ -154,12 +154,47 @@ pub struct Turn {
     // Dropped before the slot is free, so that the next caller does not find the slot taken.
     asked: Asked,
     _permit: OwnedSemaphorePermit,
+    /// That of the nested guard in whose scope this one is.
+    around: Option<Arc<Turn>>,
 }
 
 impl Turn {
+    /// The turn of a nested guard in the scope of a frame; `None` if the guard of that scope has gone.
+    pub fn within(mut self, frame: &Frame) -> Option<NestedTurn> {
+        if let Some(turn) = &frame.own.turn {
+            self.around = Some(turn.upgrade()?);
+        }
+        Some(NestedTurn(Arc::new(self)))
+    }
+}
+
+/// The turn of a nested guard. The guards in its scope keep that turn, too: as long as one of them holds
+/// the lock, no sibling does.
+#[derive(Debug)]
+pub struct NestedTurn(Arc<Turn>);
+
+impl NestedTurn {
     /// Records that the guard was detached.
     pub fn detach(&self) {
-        self.asked.change(|sibling| sibling.kept = Kept::Detached);
+        self.0.asked.change(|sibling| sibling.kept = Kept::Detached);
+    }
+
+    /// The turn, as long as somebody keeps it.
+    pub fn downgrade(&self) -> Weak<Turn> {
+        Arc::downgrade(&self.0)
+    }
+}
+
+impl Drop for NestedTurn {
+    fn drop(&mut self) {
+        // Whoever keeps the turn from now on may be elsewhere.
+        if Arc::strong_count(&self.0) > 1 {
+            self.0.asked.change(|sibling| {
+                if sibling.kept == Kept::InScope {
+                    sibling.kept = Kept::ByGuard;
+                }
+            });
+        }
     }
 }
 
@@ -167,11 +202,24 @@ impl Turn {
 #[derive(Debug)]
 pub struct Frame {
     outer: Option<Arc<Frame>>,
-    grant: Arc<Grant>,
-    limit: Option<Arc<HoldLimit>>,
-    slot: Arc<Slot>,
+    own: Own,
     /// Whether the next frame outwards is of the same multi-lock.
     joined: bool,
+}
+
+/// What a frame knows of its guard.
+#[derive(Debug)]
+pub struct Own {
+    /// The grant, perhaps that of a call around it.
+    pub grant: Arc<Grant>,
+    /// In which mode the guard holds the lock: a reader inside a writer is a reader.
+    pub mode: Mode,
+    /// Until when the lock may be held, if that is limited.
+    pub limit: Option<Arc<HoldLimit>>,
+    /// That of the guard: all its scopes share it.
+    pub slot: Arc<Slot>,
+    /// That of a nested guard.
+    pub turn: Option<Weak<Turn>>,
 }
 
 tokio::task_local! {
@@ -179,25 +227,24 @@ tokio::task_local! {
 }
 
 impl Frame {
-    /// A frame around what `grant` guards, inside the present one. `slot` is that of the
-    /// guard: all scopes of one guard share it.
-    pub fn new(grant: Arc<Grant>, limit: Option<Arc<HoldLimit>>, slot: Arc<Slot>) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), grant, limit, slot, joined: false })
+    /// A frame inside the present one.
+    pub fn new(own: Own) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), own, joined: false })
     }
 
     /// A frame inside another of the same multi-lock.
-    pub fn join(
-        outer: Arc<Frame>,
-        grant: Arc<Grant>,
-        limit: Option<Arc<HoldLimit>>,
-        slot: Arc<Slot>,
-    ) -> Arc<Self> {
-        Arc::new(Frame { outer: Some(outer), grant, limit, slot, joined: true })
+    pub fn join(outer: Arc<Frame>, own: Own) -> Arc<Self> {
+        Arc::new(Frame { outer: Some(outer), own, joined: true })
     }
 
     /// Until when the lock may be held, if that is limited.
     pub fn limit(&self) -> Option<&Arc<HoldLimit>> {
-        self.limit.as_ref()
+        self.own.limit.as_ref()
+    }
+
+    /// In which mode the guard of this scope holds the lock.
+    pub fn mode(&self) -> Mode {
+        self.own.mode
     }
 
     /// The frame of the member of the same multi-lock that was acquired before.
@@ -207,17 +254,23 @@ impl Frame {
 
     /// The grant of this call.
     pub fn grant(&self) -> &Arc<Grant> {
-        &self.grant
+        &self.own.grant
+    }
+
+    /// Whether the guard of this scope, or one that was nested in it, still holds the lock.
+    fn is_held(&self) -> bool {
+        let nested = self.own.turn.as_ref();
+        self.own.grant.is_open() && nested.is_none_or(|turn| turn.strong_count() > 0)
     }
 
     /// Takes a place among the nested calls of this one.
     pub fn ask(&self, who: Caller, mode: Mode, kept: Kept) -> Asked {
-        self.slot.clone().ask(who, mode, kept)
+        self.own.slot.clone().ask(who, mode, kept)
     }
 
     /// Adds a hold of the lock, unless the outermost call has already returned it.
     pub fn hold_again(&self) -> Option<Hold> {
-        self.grant.hold_again()
+        self.own.grant.hold_again()
     }
 }
 
@@ -236,7 +289,7 @@ pub fn find_in(
     innermost: &Option<Arc<Frame>>,
     holds: impl Fn(&Grant) -> bool,
 ) -> Option<Arc<Frame>> {
-    let holds = |frame: &&Arc<Frame>| holds(&frame.grant) && frame.grant.is_open();
+    let holds = |frame: &&Arc<Frame>| holds(&frame.own.grant) && frame.is_held();
     outwards(innermost).find(holds).cloned()
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::settings::Settings;
-use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
+use crate::guard::context::{Frame, NestedTurn, Own, Slot, inside, inside_sync};
 use crate::guard::limit::{GuardLimit, HoldLimit};
 use crate::guard::view::GuardView;
 use crate::local::grant::{Grant, Hold, Kept};
@@ -210,7 +210,7 @@ pub struct Guard<K: Kind = Alone> {
     /// The slot that the nested calls in its scopes take in turn.
     children: OnceLock<Arc<Slot>>,
     /// For a nested guard: its turn among the siblings. Dropped after the hold.
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<NestedTurn>,
     /// What goes on beside it and ends with it. Boxed, because few guards have any.
     beside: Option<Box<Beside>>,
     kind: PhantomData<fn() -> K>,
@@ -250,7 +250,7 @@ impl<K: Kind> Guard<K> {
         Ok(guard)
     }
 
-    pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
+    pub(crate) fn new(hold: Hold, turn: Option<NestedTurn>) -> Result<Self, LockError> {
         let Some(grant) = hold.grant().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
@@ -259,12 +259,18 @@ impl<K: Kind> Guard<K> {
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        Frame::new(self.grant().clone(), self.limit().cloned(), self.slot())
+        Frame::new(self.own())
     }
 
     /// A frame inside that of another member of the same multi-lock.
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
-        Frame::join(outer, self.grant().clone(), self.limit().cloned(), self.slot())
+        Frame::join(outer, self.own())
+    }
+
+    fn own(&self) -> Own {
+        let (grant, limit) = (self.grant().clone(), self.limit().cloned());
+        let turn = self.turn.as_ref().map(NestedTurn::downgrade);
+        Own { grant, mode: K::MODE, limit, slot: self.slot(), turn }
     }
 
     /// Limits the time of this guard from `since` on, inside the limit of a call around.
@@ -396,8 +402,11 @@ impl<K: Kind> Guard<K> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock was lost before; [`ErrorKind::Unauthorized`] if the server
-    /// refuses to delete the node, which is then deleted when its ZooKeeper session ends.
+    /// [`ErrorKind::Lost`] if the lock was lost before, unless others of this process hold it as well, of
+    /// whom the last one is told; [`ErrorKind::HeldTooLong`] if this guard was held for longer than
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most);
+    /// [`ErrorKind::Unauthorized`] if the server refuses to delete the node, which is then deleted when
+    /// its ZooKeeper session ends.
     ///
     /// # Cancel safety
     ///

@@ -80,7 +80,7 @@ impl NamedLock {
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
     pub fn is_held_here(&self, mode: Mode) -> bool {
         context::find(|grant| self.is_of(grant)).is_some_and(|frame| {
-            let includes = includes(frame.grant().mode(), mode);
+            let includes = includes(frame.mode(), mode);
             includes && GuardView::of_one(&frame).is_valid()
         })
     }
@@ -193,7 +193,7 @@ impl NamedLock {
         if !self.driver.is_same_layout(held) {
             return Err(self.on(mixed(held, &*self.driver)));
         }
-        if !includes(frame.grant().mode(), K::MODE) {
+        if !includes(frame.mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
                        writer: two readers that tried would wait for each other; acquire it for \
                        writing at first";
@@ -231,7 +231,7 @@ impl NamedLock {
         let cancelled = Cancelled(Some((self, K::MODE, since)));
         let turn = telling(perhaps, who, turn).await;
         cancelled.ended();
-        let turn = turn?;
+        let Some(turn) = turn?.within(frame) else { return Ok(None) };
         let Some(hold) = frame.hold_again() else { return Ok(None) };
         let view = GuardView::of_one(frame);
         if !frame.grant().lease().is_valid() || view.is_over_time() {

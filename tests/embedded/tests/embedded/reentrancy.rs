@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
 use zklock::{
     AnyLock, ErrorKind, LockOptions, MultiLock, Session, ZkLockTemplate, carry, carry_sync,
 };
@@ -148,6 +149,82 @@ async fn a_carried_task_that_outlives_its_scope_queues_up() {
         .await;
     drop(guard);
     assert!(late.unwrap().await > token);
+}
+
+/// A nested guard goes, and one that was acquired in its scope stays: the lock is in use all the time. Also where that
+/// one is acquired by a task that outlives the nested guard, before or after its end.
+#[tokio::test(start_paused = true)]
+async fn what_a_nested_guard_leaves_behind_keeps_its_siblings_out() {
+    for late in [false, true] {
+        let (_store, session) = store();
+        let mutex = session.mutex("a").unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        let nested = guard.scope(mutex.acquire()).await.unwrap();
+        let child = {
+            let mutex = mutex.clone();
+            let child = async move { mutex.acquire().await.unwrap() };
+            guard.scope_sync(|| nested.scope_sync(|| carry(child)))
+        };
+        let (left, sibling) = if late {
+            drop(nested);
+            let sibling = guard.scope(mutex.acquire()).await.unwrap();
+            let child = crate::spawn(child);
+            sleep(Duration::from_secs(1)).await;
+            assert!(!child.is_finished(), "beside a sibling of the guard around it");
+            drop(sibling);
+            (child.await.unwrap(), guard.scope_sync(|| carry(mutex.acquire())))
+        } else {
+            let child = child.await;
+            drop(nested);
+            (child, guard.scope_sync(|| carry(mutex.acquire())))
+        };
+        let mut sibling = std::pin::pin!(sibling);
+        assert!(timeout(Duration::from_secs(1), &mut sibling).await.is_err(), "late: {late}");
+        drop(left);
+        drop(sibling.await.unwrap());
+    }
+}
+
+/// The one behind it waits in the scope of a nested guard that has gone, and a sibling of that guard for its place: one of
+/// them is next.
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_a_scope_whose_guard_has_gone_takes_turns_further_out() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let nested = guard.scope(mutex.acquire()).await.unwrap();
+    let acquiring = || {
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await.unwrap() }
+    };
+    let carried = || guard.scope_sync(|| nested.scope_sync(|| carry(acquiring())));
+    let first = carried().await;
+    let behind = crate::spawn(carried());
+    sleep(Duration::from_secs(1)).await;
+    drop(nested);
+    let sibling = crate::spawn(guard.scope_sync(|| carry(acquiring())));
+    sleep(Duration::from_secs(1)).await;
+    drop(first);
+    sleep(Duration::from_secs(1)).await;
+    let (next, last) = if behind.is_finished() { (behind, sibling) } else { (sibling, behind) };
+    assert!(next.is_finished() && !last.is_finished());
+    drop(next.await.unwrap());
+    drop(last.await.unwrap());
+}
+
+/// Readers that a writer's scope has are readers: one that tried to write could meet another.
+#[tokio::test(start_paused = true)]
+async fn a_reader_inside_a_writer_does_not_write() {
+    let (_store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap();
+    let readers = writing.scope(async { (lock.read().await.unwrap(), lock.read().await.unwrap()) });
+    for reading in <[_; 2]>::from(readers.await) {
+        let refused = reading.scope(lock.write()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Deadlock);
+        drop(reading.scope(lock.read()).await.unwrap());
+    }
+    drop(writing.scope(lock.write()).await.unwrap());
 }
 
 /// A lock of each kind that can be nested.
