@@ -142,7 +142,7 @@ impl Caller {
 
 /// Whether a runtime polls the caller, which then has a cooperative budget. Plain code on a thread
 /// has none, nor has a thread of the runtime's pool for blocking work.
-fn is_polled() -> bool {
+pub(crate) fn is_polled() -> bool {
     let mut context = Context::from_waker(Waker::noop());
     // No budget is larger. What was taken is given back, in reverse order.
     let mut taken = Vec::with_capacity(usize::from(u8::MAX) + 1);

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use crate::base::caller::is_polled;
 use crate::base::clock::{Clock, with_real_time};
 use crate::base::times;
 
@@ -24,9 +25,9 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
 }
 
 /// Runs a future to its end on this thread, and logs a warning if that takes long on a thread that
-/// tasks need.
+/// tasks need: not on one of the pool for `spawn_blocking`, which has a runtime, too.
 pub(crate) fn block_on_patiently<F: Future>(lock: &str, work: F) -> F::Output {
-    if tokio::runtime::Handle::try_current().is_err() {
+    if tokio::runtime::Handle::try_current().is_err() || !is_polled() {
         return block_on(work);
     }
     let impatient = async {

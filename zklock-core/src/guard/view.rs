@@ -258,7 +258,8 @@ impl GuardView {
 
     /// Resolves when the lock is lost, when its [time is
     /// over](crate::base::options::LockOptions::hold_at_most), and when the guard is dropped or
-    /// released. The loss is noticed
+    /// released: the last one, where a nested call or a fellow reader of this process holds the lock as
+    /// well. The loss is noticed
     ///
     /// - at the latest when the lease runs out,
     /// - at once when the session is seen to end,
@@ -450,8 +451,8 @@ impl Current {
         self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost, as [`GuardView::lost`], and when the body ends; at once
-    /// outside of any body.
+    /// Resolves when the lock is lost, as [`GuardView::lost`], and when the body ends, or the outermost
+    /// one of nested bodies under one lock; at once outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

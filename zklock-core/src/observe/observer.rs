@@ -287,7 +287,8 @@ pub enum Event {
         /// The node's path.
         path: String,
     },
-    /// This observer was too slow: this number of events before the next one was dropped.
+    /// This observer was too slow: this number of events was dropped. They are newer than those that
+    /// waited for it then, which it is told next.
     #[non_exhaustive]
     Dropped {
         /// The number of dropped events.
