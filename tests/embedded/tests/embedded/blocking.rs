@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zklock::{ErrorKind, MultiLock, Mutex, Session, ZkLockTemplate, current};
+use zklock_test_support::Warnings;
 
 use crate::support::{on, store};
 
@@ -133,6 +134,26 @@ async fn blocking_inside_a_runtime_waits_under_its_deadline() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     drop(guard);
     waiting.await.unwrap().unwrap();
+}
+
+/// It is told who blocks a thread that tasks need, and not who does as that line says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_who_blocks_a_thread_of_the_runtime_is_told_to_use_spawn_blocking() {
+    let (_store, session) = store();
+    let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = || {
+        let mutex = mutex(&session);
+        move || {
+            let warnings = Warnings::collect();
+            assert!(mutex.blocking_acquire_timeout(Duration::from_millis(1_300)).is_err());
+            warnings.take()
+        }
+    };
+    let (pool, worker) = (tokio::task::spawn_blocking(waiting()), waiting());
+    let worker = tokio::spawn(async move { worker() });
+    assert_eq!(pool.await.unwrap(), [""; 0]);
+    let told = worker.await.unwrap();
+    assert!(matches!(&told[..], [line] if line.contains("use spawn_blocking")), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
