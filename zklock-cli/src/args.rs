@@ -248,6 +248,9 @@ const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
 fn time(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if text.contains('M') {
+        return Err("`M` is a month, which nobody means here, and `m` a minute".to_owned());
+    }
     let short = (time <= LONGEST).then_some(time);
     short.ok_or_else(|| "accepted is at most 100 years, for instance 2s".to_owned())
 }
@@ -344,6 +347,7 @@ mod tests {
                 };
                 assert!(parse("101years").contains("at most 100 years"), "{option}");
                 assert!(!parse("100years").contains("at most 100 years"), "{option}");
+                assert!(parse("1M").contains("`M` is a month"), "{option}");
                 seen += 1;
             }
         }

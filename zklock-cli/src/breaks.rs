@@ -3,12 +3,13 @@
 use std::io::{BufRead, Write, stderr, stdin};
 
 use serde_json::{Value, json};
-use zklock::{LockError, Participant, Session, Site};
+use zklock::{LockError, Participant, Session, Site, Survey};
 
 use crate::args::Break;
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::{line, say};
 use crate::server::connect;
+use crate::why::view::HEAD;
 
 /// Deletes one exact node, after a question.
 pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
@@ -42,12 +43,34 @@ pub(crate) async fn find(
     czxid: u64,
 ) -> Result<Option<(Site, Participant)>, LockError> {
     for site in session.sites(name).await? {
-        let queue = site.contenders().await?.into_iter();
-        if let Some(one) = { queue }.find(|one| one.node == node && one.czxid == czxid) {
+        if let Some(one) = find_in(&site, node, czxid, (HEAD, PART)).await? {
             return Ok(Some((site, one)));
         }
     }
     Ok(None)
+}
+
+/// So many nodes are read at a time behind the head of a queue: each part may take as long as a look may.
+const PART: usize = 500;
+
+/// Reads the head of a queue, where a holder is, and what is behind it up to this node: a long queue of a server far away
+/// is not read in the time of one look.
+async fn find_in(
+    site: &Site,
+    node: &str,
+    czxid: u64,
+    (head, part): (usize, usize),
+) -> Result<Option<Participant>, LockError> {
+    let Survey { mut queue, unread, .. } = site.clone().head(head).survey().await?;
+    if let Some(behind) = unread.iter().position(|unread| unread == node) {
+        // Those before it may only leave, so it stays within these.
+        let (mut read, all) = (head, head + behind + 1);
+        while read < all {
+            read = all.min(read + part);
+            queue = site.clone().head(read).contenders_since(&queue).await?;
+        }
+    }
+    Ok(queue.into_iter().find(|one| one.node == node && one.czxid == czxid))
 }
 
 /// What became of it, as JSON.
@@ -68,4 +91,36 @@ fn is_sure() -> Result<bool, Failure> {
         let _ = writeln!(stderr());
     }
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklock::Embedded;
+
+    #[tokio::test]
+    async fn a_node_is_found_wherever_it_is_in_the_queue() {
+        let (store, mut guards) = (Embedded::new(), Vec::new());
+        // Each with a node of its own.
+        for _ in 0..7 {
+            let session = Session::embedded_builder(&store).open().unwrap();
+            let guard = session.rw_lock("a").unwrap().read().await.unwrap();
+            guards.push((session, guard));
+        }
+        let session = Session::embedded_builder(&store).open().unwrap();
+        let site = session.site("a").unwrap();
+        let queue = site.contenders().await.unwrap();
+        assert_eq!(queue.len(), 7);
+        for parts in [(1, 1), (2, 2), (3, 4), (7, 1), (100, 500)] {
+            for one in &queue {
+                let found = find_in(&site, &one.node, one.czxid, parts).await.unwrap();
+                let found = found.unwrap_or_else(|| panic!("{parts:?}: {one:?}"));
+                assert_eq!((&found.node, found.czxid, found.holder), (&one.node, one.czxid, true));
+                // A later node of the same name.
+                let other = find_in(&site, &one.node, one.czxid + 1_000, parts).await.unwrap();
+                assert_eq!(other, None);
+            }
+            assert_eq!(find_in(&site, "not-there", 1, parts).await.unwrap(), None);
+        }
+    }
 }

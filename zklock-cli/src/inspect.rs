@@ -4,13 +4,14 @@ use std::io::{Write, stdout};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use zklock::Participant;
+use zklock::{Participant, Site};
 
 use crate::exit::Failure;
 use crate::ls::who;
 use crate::near;
 use crate::server::connect;
 use crate::text::{printable, tell};
+use crate::when::{span, until};
 
 /// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
@@ -21,18 +22,17 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
         is_used |= !queue.is_empty();
         let (path, layout) = (site.path(), site.layout());
         let head = format!("{name} ({path}, layout: {layout})");
+        let rests = rests_until(&site, &queue);
         if as_json {
             queues.push(json!({
                 "path": path,
                 "layout": layout,
                 "inner": site.is_inner(),
                 "contenders": queue.iter().map(value).collect::<Vec<_>>(),
+                "unavailable_until": rests.map(moment),
             }));
-        } else if queue.is_empty() {
-            say(&format!("{head}: nobody holds it, nobody waits"))?;
         } else {
-            say(&head)?;
-            queue.iter().try_for_each(|one| say(&line(one)))?;
+            lines(&head, &queue, rests).iter().try_for_each(|line| say(line))?;
         }
     }
     if as_json {
@@ -45,6 +45,31 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     }
     session.close().await;
     Ok(0)
+}
+
+/// Until when nobody gets a lock that nobody holds, as far as this queue tells.
+pub(crate) fn rests_until(site: &Site, queue: &[Participant]) -> Option<SystemTime> {
+    let is_free = !queue.iter().any(|one| one.holder);
+    site.until().filter(|moment| is_free && until(*moment).is_some())
+}
+
+/// A queue, for people.
+fn lines(head: &str, queue: &[Participant], rests: Option<SystemTime>) -> Vec<String> {
+    let rests = rests.and_then(until).map(|left| {
+        format!(
+            "nobody gets it for {}: its last holder was lost (lock_delay), or got it a short time ago \
+             (hold_at_least)",
+            span(left)
+        )
+    });
+    if queue.is_empty() {
+        let but = rests.map(|rests| format!(", and {rests}")).unwrap_or_default();
+        return vec![format!("{head}: nobody holds it, nobody waits{but}")];
+    }
+    let mut lines = vec![head.to_owned()];
+    lines.extend(queue.iter().map(line));
+    lines.extend(rests.map(|rests| format!("nobody holds it, and {rests}")));
+    lines
 }
 
 /// Asks the holders of a lock to release it.
@@ -123,8 +148,51 @@ pub(crate) fn value(one: &Participant) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use zklock::Session;
+    use zklock::{Embedded, LockOptions, Session};
+
+    /// Its holder is gone, and the lock is kept from its grant on.
+    #[tokio::test]
+    async fn a_lock_that_nobody_gets_for_a_while_is_shown_as_such() {
+        let store = Embedded::new();
+        let open = || Session::embedded_builder(&store).open().unwrap();
+        let (gone, session) = (open(), open());
+        let lock = |session: &Session| {
+            let kept = LockOptions::new().hold_at_least(Duration::from_secs(590));
+            session.mutex("a").unwrap().with_options(kept)
+        };
+        let shown = async || {
+            let site = session.sites("a").await.unwrap().remove(0);
+            let queue = site.contenders().await.unwrap();
+            lines("a", &queue, rests_until(&site, &queue))
+        };
+        let held = lock(&gone).acquire().await.unwrap();
+        let lines = shown().await;
+        assert!(lines.len() == 2 && lines[1].starts_with("holds mutex "), "{lines:?}");
+        held.release().await.unwrap();
+        gone.close().await;
+        let lines = shown().await;
+        let nobody = "a: nobody holds it, nobody waits, and nobody gets it for 9 min ";
+        assert!(lines.len() == 1 && lines[0].starts_with(nobody), "{lines:?}");
+        let next = lock(&session);
+        let waiting = tokio::spawn(async move { next.acquire().await });
+        let lines = loop {
+            let lines = shown().await;
+            if lines.len() > 1 {
+                break lines;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(lines.len() == 3 && lines[1].starts_with("waits mutex "), "{lines:?}");
+        let nobody = "nobody holds it, and nobody gets it for 9 min ";
+        assert!(lines[2].starts_with(nobody), "{lines:?}");
+        let lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
+        assert_eq!((lock.holders.len(), lock.waiters.len()), (0, 1), "{lock:?}");
+        assert!(lock.until.is_some() && lock.value()["unavailable_until"].is_string(), "{lock:?}");
+        waiting.abort();
+    }
 
     #[tokio::test]
     async fn what_is_no_time_is_not_told_as_one() {

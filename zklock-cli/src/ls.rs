@@ -3,6 +3,7 @@
 mod left_out;
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -10,11 +11,12 @@ use zklock::{ErrorKind, LockError, Mode, Participant, Session};
 
 use crate::exit::{Failure, PROBLEM};
 use crate::held::Held;
-use crate::inspect::{say, value};
+use crate::inspect::{moment, rests_until, say, value};
 pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
 use crate::server::connect;
 use crate::text::{printable, tell};
+use crate::when::{span, until};
 
 /// A lock in use.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Lock {
     pub(crate) layout: String,
     pub(crate) holders: Vec<Participant>,
     pub(crate) waiters: Vec<Participant>,
+    /// Until when nobody gets it, where nobody holds it.
+    pub(crate) until: Option<SystemTime>,
 }
 
 /// The locks in use, as far as they can be listed.
@@ -47,7 +51,7 @@ pub(crate) async fn find(session: &Session, prefix: Option<&str>) -> Result<Foun
         None => error.on("the list of locks"),
     })?;
     let mut found = Found::default();
-    found.left_out.add(LeftOut { unread, elsewhere: Vec::new() });
+    found.left_out.add(LeftOut { unread, ..LeftOut::default() });
     found.read(session, names).await?;
     Ok(found)
 }
@@ -83,13 +87,17 @@ impl Found {
 
 /// Reads a lock, or says why it is left out.
 async fn read(session: Session, name: String) -> Result<Found, LockError> {
-    let (mut found, path) = (Found::default(), session.root().join(&name).to_string());
+    let (mut found, root) = (Found::default(), session.root());
+    let path = if name.is_empty() { root.to_string() } else { root.join(&name).to_string() };
     match lock(&session, name).await {
         Ok(lock) => found.locks.extend(lock),
         Err(error) if error.kind() == ErrorKind::Unauthorized => found.left_out.unread.push(path),
-        // The directory of something else may have a name that no lock can have.
+        // A lock may have a path that is no name below this root, or below any.
         Err(error) if error.kind() == ErrorKind::InvalidName => {
-            found.left_out.elsewhere.extend(other_root(&path).map(str::to_owned));
+            match other_root(&path, root.as_str()) {
+                Some(other) => found.left_out.elsewhere.push(other.to_owned()),
+                None => found.left_out.unnamed.push(path),
+            }
         }
         Err(error) => return Err(error),
     }
@@ -99,9 +107,12 @@ async fn read(session: Session, name: String) -> Result<Found, LockError> {
 /// Reads a lock, unless nobody uses it.
 async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError> {
     let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut until: Option<SystemTime> = None;
     let sites = session.sites(&*name).await?;
     for site in &sites {
-        for one in site.contenders().await? {
+        let queue = site.contenders().await?;
+        until = until.max(rests_until(site, &queue));
+        for one in queue {
             let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
             to.push(one);
         }
@@ -113,7 +124,8 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
     waiters.retain(|one| is_first_of_its_permits(one, &mut known));
     let path = sites.first().map(|site| site.path().to_owned());
     let path = path.filter(|_| !holders.is_empty() || !waiters.is_empty());
-    Ok(path.map(|path| Lock { name, path, layout: layouts.join(" and "), holders, waiters }))
+    let (layout, until) = (layouts.join(" and "), until.filter(|_| holders.is_empty()));
+    Ok(path.map(|path| Lock { name, path, layout, holders, waiters, until }))
 }
 
 /// Whether this is no further node of who waits for several permits: one caller of a session waits for permits
@@ -167,7 +179,10 @@ fn none(session: &Session, prefix: Option<&str>) -> Result<String, LockError> {
 impl Lock {
     fn row(&self) -> [String; 4] {
         let holder = match &*self.holders {
-            [] => "nobody".to_owned(),
+            [] => match self.until.and_then(until) {
+                Some(left) => format!("nobody, and nobody gets it for {}", span(left)),
+                None => "nobody".to_owned(),
+            },
             [one] => of_one(one),
             [first, more @ ..] => format!("{}, and {} more", of_one(first), more.len()),
         };
@@ -175,13 +190,17 @@ impl Lock {
     }
 
     pub(crate) fn value(&self) -> Value {
-        json!({
+        let mut value = json!({
             "name": self.name,
             "path": self.path,
             "layout": self.layout,
             "holders": self.holders.iter().map(value).collect::<Vec<_>>(),
             "waiting": self.waiters.len(),
-        })
+        });
+        if let Some(until) = self.until {
+            value["unavailable_until"] = moment(until).into();
+        }
+        value
     }
 }
 
@@ -208,8 +227,38 @@ pub(crate) fn who(one: &Participant) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use zklock::Embedded;
+    use zklock::driver::{Connector, NodeKind};
+
+    /// Neither is the inside of a semaphore, which has `leases` beside `locks`.
+    #[tokio::test]
+    async fn a_lock_whose_path_is_no_name_is_left_out_and_told() {
+        let store = Embedded::new();
+        let raw = store.connector(Duration::from_secs(3600)).connect().await.unwrap();
+        for path in ["/app", "/app/locks", "/app/x", "/app/x/locks"] {
+            raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+        }
+        let curators = "/app/locks/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+        let kazoos = "/app/x/locks/be2ee212c5074b18a73381c86278175c__lock__0000000000";
+        for path in [curators, kazoos] {
+            raw.create(path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+        }
+        for root in ["/app", "/"] {
+            let session = Session::embedded_builder(&store).root(root).open().unwrap();
+            let Found { locks, left_out } = find(&session, None).await.unwrap();
+            assert!(locks.is_empty(), "{locks:?}");
+            assert_eq!(left_out.unnamed, ["/app/locks", "/app/x/locks"], "{root}");
+            assert!(left_out.unread.is_empty() && left_out.elsewhere.is_empty(), "{left_out:?}");
+        }
+        // The lock at the root itself has a name above.
+        raw.create("/app/x/lock-0000000000", b"", NodeKind::Ephemeral).await.unwrap();
+        let session = Session::embedded_builder(&store).root("/app/x").open().unwrap();
+        let left_out = find(&session, None).await.unwrap().left_out;
+        assert_eq!((left_out.elsewhere, left_out.unnamed.len()), (vec!["/app".to_owned()], 1));
+    }
 
     #[tokio::test]
     async fn it_says_where_it_found_nothing() {

@@ -13,6 +13,7 @@ mod exit;
 mod held;
 mod inspect;
 mod ls;
+mod member;
 mod near;
 mod run;
 #[cfg(feature = "serve")]

@@ -59,16 +59,26 @@ pub(crate) struct Settings {
 
 /// Sends a four-letter word. An error says in words why there is no answer.
 pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
+    word_from(server, word).await.1
+}
+
+/// Sends a four-letter word. Also returns the address at which that server is asked again: a name may be that of several
+/// servers.
+pub(crate) async fn word_from(server: &str, word: &str) -> (String, Result<String, String>) {
     // A port that speaks TLS only waits for a fifth byte, and then sees that this is something else.
     let line = if over_tls() { format!("{word}\n") } else { word.to_owned() };
-    let said = exchange(server, &line).await.map_err(|error| error.to_string())?;
-    match said {
+    let (at, said) = match exchange(server, &line).await {
+        Ok(told) => told,
+        Err(error) => return (server.to_owned(), Err(error.to_string())),
+    };
+    let said = match said {
         said if said.is_empty() => Err(format!("it does not answer `{word}`")),
         said if said.contains("is not executed because it is not in the whitelist") => {
             Err(format!("it does not allow the four-letter word `{word}`"))
         }
         said => Ok(said),
-    }
+    };
+    (at, said)
 }
 
 /// Waits for what a server tells that may accept the connection and never answer.
@@ -115,21 +125,23 @@ pub(crate) fn is_refusal(why: &str) -> bool {
     why.contains("does not allow the four-letter word")
 }
 
-async fn exchange(server: &str, request: &str) -> std::io::Result<String> {
+/// Returns the address that was reached, and what was said there.
+async fn exchange(server: &str, request: &str) -> std::io::Result<(String, String)> {
     let mut stream = TcpStream::connect(server).await?;
+    let at = stream.peer_addr()?.to_string();
     stream.write_all(request.as_bytes()).await?;
     let mut said = Vec::new();
     stream.take(LONGEST).read_to_end(&mut said).await?;
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    Ok((at, String::from_utf8_lossy(&said).into_owned()))
 }
 
 /// Asks the AdminServer.
-async fn admin(server: &str, command: &str) -> Result<Value, String> {
+pub(crate) async fn admin(server: &str, command: &str) -> Result<Value, String> {
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
     let port = env::var("ZKLOCK_ADMIN_PORT").unwrap_or_else(|_| ADMIN_PORT.to_owned());
     let request = format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     let said = exchange(&format!("{host}:{port}"), &request).await;
-    let body = said.ok().and_then(|said| Some(said.split_once("\r\n\r\n")?.1.to_owned()));
+    let body = said.ok().and_then(|(_, said)| Some(said.split_once("\r\n\r\n")?.1.to_owned()));
     let value = body.and_then(|body| serde_json::from_str::<Value>(&body).ok());
     let value = value.filter(|value| value["command"] == command);
     value.ok_or_else(|| format!("no AdminServer answers on its port {port}"))

@@ -1,4 +1,4 @@
-//! Limits of the servers.
+//! How many connections the servers accept.
 
 use std::io;
 use std::time::Duration;
@@ -6,10 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
-use crate::exit::Failure;
 use crate::server::over_tls;
 use crate::words::{host, in_time, word};
 
@@ -19,14 +17,12 @@ const CONNECTIONS: usize = 12;
 const PROBES: usize = 3;
 /// The setting of a server that accepts any number.
 const NO_LIMIT: &str = "maxClientCnxns=0";
-/// A packet of this size must be accepted: a heartbeat of two hundred locks with long names.
-const PACKET: usize = 64 << 10;
 /// How long a server may take to answer. One that does not answer in time counts as if it had.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends something that every server answers, and returns whether it does. Otherwise it has ended the
 /// connection.
-async fn is_answered(stream: &mut TcpStream, request: &[u8]) -> bool {
+pub(super) async fn is_answered(stream: &mut TcpStream, request: &[u8]) -> bool {
     let asking = async {
         // The end of a connection may show in either.
         stream.write_all(request).await.is_ok()
@@ -117,70 +113,6 @@ fn few(server: &str, told: &str) -> Check {
          needs up to 4"
     );
     Check::wrong("connections", says, "maxClientCnxns=60 in zoo.cfg of each server, or more")
-}
-
-/// Whether the list of the longest queue fits into a packet.
-pub(super) async fn buffer(session: &Session, servers: &[String]) -> Result<Check, Failure> {
-    if over_tls() {
-        return Ok(Check::over_tls("buffer"));
-    }
-    let mut longest = (0, String::new(), 0);
-    for name in session.lock_names(None).await? {
-        let Ok(sites) = session.sites(&*name).await else { continue };
-        for site in &sites {
-            let survey = match site.survey().await {
-                // What may not be read is not the longest that is known.
-                Err(error) if error.kind() == ErrorKind::Unauthorized => continue,
-                survey => survey?,
-            };
-            let names = survey.queue.iter().map(|one| &one.node).chain(&survey.strangers);
-            // Each name has its length in front.
-            let size = names.map(|name| name.len() + 4).sum();
-            if size > longest.0 {
-                longest = (size, name.clone(), survey.queue.len());
-            }
-        }
-    }
-    let (size, name, queue) = longest;
-    for server in servers {
-        for needed in [size, PACKET] {
-            if needed == 0 || takes(host(server), needed).await {
-                continue;
-            }
-            let says = if needed == size {
-                format!(
-                    "{server} accepts no packet of {needed} bytes, but so long is the list of the \
-                     {queue} nodes in the queue of {name}: clients with the same limit cannot read it"
-                )
-            } else {
-                format!("{server} accepts no packet of {needed} bytes, which locks may send")
-            };
-            let helps = "-Djute.maxbuffer=1048575 or more, for the servers and for Java clients";
-            return Ok(Check::wrong("buffer", says, helps));
-        }
-    }
-    let most = size.max(PACKET);
-    Ok(Check::well("buffer", format!("packets of {most} bytes are accepted")))
-}
-
-/// Whether a server accepts a packet of this size. This one asks for a session that does not exist, with
-/// a long password, and so is answered and changes nothing. A server ends the connection when it has read
-/// the length of a packet that is too long.
-async fn takes(host: &str, size: usize) -> bool {
-    let Ok(mut stream) = TcpStream::connect(host).await else { return true };
-    let password = size.saturating_sub(29);
-    let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
-    let parts: [&[u8]; 8] = [
-        &length(password + 29),
-        &0_i32.to_be_bytes(),      // The version of the protocol.
-        &0_i64.to_be_bytes(),      // The last transaction that was seen.
-        &10_000_i32.to_be_bytes(), // The timeout, in milliseconds.
-        &1_i64.to_be_bytes(),      // The session.
-        &length(password),
-        &vec![0; password],
-        &[0], // Not for reading only.
-    ];
-    is_answered(&mut stream, &parts.concat()).await
 }
 
 #[cfg(test)]

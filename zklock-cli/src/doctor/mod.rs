@@ -1,5 +1,6 @@
 //! `zklock doctor`: whether an ensemble is set up as locks need it.
 
+mod buffer;
 mod digests;
 mod limits;
 mod locks;
@@ -60,6 +61,11 @@ impl Check {
         Check::unchecked(code, "not checked over TLS")
     }
 
+    /// A check that could not be made. The others are told all the same.
+    fn failed(code: &'static str, failure: &Failure) -> Self {
+        Check::unchecked(code, format!("not checked, because {}", failure.message))
+    }
+
     fn wrong(code: &'static str, says: impl Into<String>, helps: impl Into<String>) -> Self {
         Check { code, state: State::Wrong, says: says.into(), helps: Some(helps.into()) }
     }
@@ -109,13 +115,43 @@ fn unchecked(checks: &[Check]) -> Vec<&'static str> {
     ALL.into_iter().filter(|code| !is_known(code)).collect()
 }
 
+/// What was found, and why not all was, if a check could not be made.
+#[derive(Debug, Default)]
+struct Examined {
+    checks: Vec<Check>,
+    failure: Option<Failure>,
+}
+
+impl Examined {
+    /// Takes in a check, or why it was not made.
+    fn take(&mut self, code: &'static str, made: Result<Check, Failure>) {
+        let failed = |failure| {
+            let check = Check::failed(code, &failure);
+            self.failure.get_or_insert(failure);
+            check
+        };
+        let check = made.unwrap_or_else(failed);
+        self.checks.push(check);
+    }
+
+    fn code(&self) -> u8 {
+        let is_wrong = self.checks.iter().any(|check| check.state == State::Wrong);
+        match &self.failure {
+            _ if is_wrong => PROBLEM,
+            Some(failure) => failure.code,
+            None => 0,
+        }
+    }
+}
+
 /// Checks the ensemble and prints the results.
 pub(crate) async fn doctor(
     containers: Option<Duration>,
     within: Duration,
     as_json: bool,
 ) -> Result<u8, Failure> {
-    let checks = examine(containers, within).await?;
+    let examined = examine(containers, within).await?;
+    let (code, checks) = (examined.code(), examined.checks);
     let wrong = checks.iter().filter(|check| check.state == State::Wrong).count();
     let unchecked = unchecked(&checks);
     if as_json {
@@ -134,15 +170,16 @@ pub(crate) async fn doctor(
         }
         say(&format!("\n{}", wrapped(&verdict, 0)))?;
     }
-    Ok(if wrong == 0 { 0 } else { PROBLEM })
+    Ok(code)
 }
 
-async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<Check>, Failure> {
+async fn examine(containers: Option<Duration>, within: Duration) -> Result<Examined, Failure> {
     let servers = crate::server::servers()?;
     let quorum = servers::quorum(&servers, within).await;
-    let mut checks = vec![quorum.check];
+    let mut examined = Examined { checks: vec![quorum.check], failure: None };
+    let checks = &mut examined.checks;
     if quorum.serving.is_empty() {
-        return Ok(checks);
+        return Ok(examined);
     }
     // What can be said of the others does not wait for those that are down.
     let servers = servers::distinct(quorum.serving, within).await;
@@ -160,17 +197,47 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
             checks.push(session::refused(&error));
         }
         session.close().await;
-        return Ok(checks);
+        return Ok(examined);
     }
     checks.extend(session::opened(&session));
     checks.push(ticks.check(session.timing().map(|timing| timing.session_timeout)));
-    let (access, may_lock) = locks::access(&session).await?;
-    checks.extend(access);
-    if may_lock {
-        checks.push(locks::containers(&session, containers).await?);
+    match locks::access(&session).await {
+        Ok((access, may_lock)) => {
+            checks.extend(access);
+            if may_lock {
+                let checked = locks::containers(&session, containers).await;
+                examined.take("containers", checked);
+            }
+        }
+        Err(failure) => examined.take("auth", Err(failure)),
     }
-    checks.push(limits::buffer(&session, &servers).await?);
+    examined.take("buffer", buffer::check(&session, &servers).await);
     session.close().await;
-    checks.extend(digests::compare(&servers, &digests, within).await);
-    Ok(checks)
+    examined.checks.extend(digests::compare(&servers, &digests, within).await);
+    Ok(examined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::UNREACHABLE;
+    use zklock::Session;
+
+    #[tokio::test]
+    async fn a_check_that_fails_is_told_with_the_others() {
+        let session = Session::embedded();
+        session.close().await;
+        let mut examined = Examined::default();
+        examined.take("quorum", Ok(Check::well("quorum", "3 of 3 servers serve")));
+        examined.take("buffer", buffer::check(&session, &[]).await);
+        let [quorum, checked] = &*examined.checks else { panic!("{examined:?}") };
+        assert_eq!((quorum.state, checked.state), (State::Well, State::Unchecked));
+        let why = "not checked, because the list of locks: ";
+        assert!(checked.says.starts_with(why), "{checked:?}");
+        assert!(unchecked(&examined.checks).contains(&"buffer"));
+        assert_eq!(examined.code(), UNREACHABLE);
+        // What is known to be wrong comes first.
+        examined.take("acl", Ok(Check::wrong("acl", "everybody may change it", "an ACL")));
+        assert_eq!(examined.code(), PROBLEM);
+    }
 }

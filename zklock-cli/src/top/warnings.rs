@@ -51,6 +51,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::member::{Member, Place};
     use crate::words::Connection;
     use zklock::Session;
 
@@ -63,7 +64,8 @@ mod tests {
         };
         let connections = Ok(connections.iter().map(told).collect());
         let (server, queues, own) = ("zk1:2181".to_owned(), Ok(Vec::new()), Some(1));
-        View { server, queues, connections, own, unsure: BTreeSet::new() }
+        let (place, unsure) = (Place::alone(), BTreeSet::new());
+        View { server, place, queues, connections, own, unsure }
     }
 
     #[tokio::test]
@@ -81,6 +83,11 @@ mod tests {
         let silent = [view(&[(1, 10_000), (7, 5_000)])];
         assert_eq!(of(&lock, short, short.most, &silent), ["its holder is silent"]);
         assert_eq!(of(&lock, short, short.most, &[view(&[])]), ["its holder has no connection"]);
+        // It may be connected to the other server of the ensemble.
+        let all = [(1, "zk1".to_owned()), (2, "zk2".to_owned())].into_iter().collect();
+        let mut one_of_two = [view(&[])];
+        one_of_two[0].place.member = Ok(Member::Of { own: 1, all });
+        assert_eq!(of(&lock, short, short.most, &one_of_two), [""; 0]);
         lock.layout = "Curator and kazoo".to_owned();
         assert_eq!(of(&lock, short, short.most, &well), ["its users do not exclude each other"]);
         lock.layout = "Curator".to_owned();

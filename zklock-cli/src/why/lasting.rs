@@ -93,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::args::Server;
+    use crate::member::Place;
     use crate::server::Again;
     use crate::why::problems::WITHIN;
     use crate::why::view::View;
@@ -126,6 +127,7 @@ mod tests {
         let queues = [Queue { path, layout, inner: false, survey: survey.clone() }];
         let views = [View {
             server: "x:1".to_owned(),
+            place: Place::alone(),
             queues: Ok(queues.to_vec()),
             connections: Ok(vec![connection]),
             own: None,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use zklock::Participant;
 
+use crate::member::{Gap, gap};
+use crate::when::span;
 use crate::why::view::View;
 use crate::words::Connection;
 
@@ -22,10 +24,12 @@ pub(crate) enum Life {
         /// Whether it may be longer, because nothing tells the present time of that server's clock.
         at_least: bool,
     },
-    /// No server has a connection of it. It ends when its timeout is over.
+    /// All servers of the ensemble were asked, and none has a connection of it. It ends when its timeout is over.
     Alone,
     /// Not all servers tell.
     Unknown { why: String },
+    /// Not all servers of the ensemble were asked.
+    Unasked { why: String },
 }
 
 impl Life {
@@ -60,17 +64,30 @@ impl Life {
                 }
             }
         }
-        match (latest, unknown) {
-            (Some((heard, at_least, view, found)), _) => Life::Connected {
-                server: view.server.clone(),
-                from: found.from.clone(),
-                timeout: found.timeout,
-                heard,
-                at_least,
-            },
-            (None, Some(why)) => Life::Unknown { why },
-            (None, None) => Life::Alone,
+        let Some((heard, at_least, view, found)) = latest else {
+            let unknown = unknown.map(Gap::Untold).or_else(|| gap_of(views));
+            return match unknown {
+                Some(Gap::Untold(why)) => Life::Unknown { why },
+                Some(Gap::Unasked(why)) => Life::Unasked { why },
+                None => Life::Alone,
+            };
+        };
+        let server = view.server.clone();
+        let (from, timeout) = (found.from.clone(), found.timeout);
+        let life = Life::Connected { server, from, timeout, heard, at_least };
+        // It may have moved to a server that was not asked.
+        match life.is_silent(one).then(|| gap_of(views)).flatten() {
+            Some(Gap::Unasked(why)) => {
+                let why = format!("{} last heard of it {} ago; {why}", view.server, span(heard));
+                Life::Unasked { why }
+            }
+            _ => life,
         }
+    }
+
+    /// Whether the servers, or those of them that were asked, do not tell.
+    pub(crate) fn is_untold(&self) -> bool {
+        matches!(self, Life::Unknown { .. } | Life::Unasked { .. })
     }
 
     /// Whether the process does not send what it should. A client of zklock is heard at least each
@@ -86,11 +103,16 @@ impl Life {
     }
 }
 
+fn gap_of(views: &[View]) -> Option<Gap> {
+    gap(views.iter().map(|view| (&*view.server, &view.place.member)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::member::{Member, Place};
     use zklock::Session;
 
     /// Whatever a server tells: the difference of these two does not fit.
@@ -107,11 +129,9 @@ mod tests {
             answered,
         };
         let connections = Ok(vec![told(1, i64::MAX), told(7, i64::MIN)]);
-        let (server, queues) = ("a:1".to_owned(), Ok(Vec::new()));
-        let life = Life::of(
-            &one,
-            &[View { server, queues, connections, own: Some(1), unsure: BTreeSet::new() }],
-        );
+        let (server, place, queues) = ("a:1".to_owned(), Place::alone(), Ok(Vec::new()));
+        let (own, unsure) = (Some(1), BTreeSet::new());
+        let life = Life::of(&one, &[View { server, place, queues, connections, own, unsure }]);
         assert!(matches!(life, Life::Connected { .. }) && life.is_silent(&one), "{life:?}");
     }
 
@@ -130,6 +150,7 @@ mod tests {
         };
         let view = |server: &str, connections: Vec<Connection>| View {
             server: server.to_owned(),
+            place: Place::alone(),
             queues: Ok(Vec::new()),
             connections: Ok(connections),
             own: Some(1),
@@ -143,6 +164,56 @@ mod tests {
             let Life::Connected { server, from, .. } = life else { panic!("{life:?}") };
             assert_eq!((&*server, &*from), ("y:2", "b:9500"));
         }
+    }
+
+    /// Whoever is called at night may know one server only.
+    #[tokio::test]
+    async fn nobody_is_lost_before_all_servers_of_the_ensemble_are_asked() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        one.session = 7;
+        let told = |session, answered| Connection {
+            session,
+            from: "b:2".to_owned(),
+            timeout: Duration::from_secs(6),
+            answered,
+        };
+        // The first one has heard of it so many milliseconds ago, if at all.
+        let view = |number: u64, ago: Option<i64>| {
+            let all = [1, 2, 3].map(|number| (number, format!("zk{number}")));
+            let member = Ok(Member::Of { own: number, all: all.into_iter().collect() });
+            let heard = ago.map(|ago| told(7, 90_000 - ago));
+            View {
+                server: format!("zk{number}:2181"),
+                place: Place { at: String::new(), member },
+                queues: Ok(Vec::new()),
+                connections: Ok([told(1, 90_000)].into_iter().chain(heard).collect()),
+                own: Some(1),
+                unsure: BTreeSet::new(),
+            }
+        };
+        let all = |ago: Option<i64>| [view(1, ago), view(2, None), view(3, None)];
+        assert_eq!(Life::of(&one, &all(None)), Life::Alone);
+        assert!(Life::of(&one, &all(Some(3_000))).is_silent(&one));
+        for few in [1, 2] {
+            let Life::Unasked { why } = Life::of(&one, &all(None)[..few]) else { panic!("{few}") };
+            assert!(why.starts_with("only zk1:2181") && why.contains("server.3 (zk3)"), "{why}");
+            let silent = Life::of(&one, &all(Some(3_000))[..few]);
+            let Life::Unasked { why } = silent else { panic!("{silent:?}") };
+            assert!(why.starts_with("zk1:2181 last heard of it 3.0 s ago; only zk1"), "{why}");
+            // It lives, wherever else it is.
+            let lives = Life::of(&one, &all(Some(1_000))[..few]);
+            assert!(matches!(lives, Life::Connected { .. }), "{lives:?}");
+        }
+        // Two names of one server.
+        let twice = [view(1, None), view(1, None), view(2, None)];
+        assert!(matches!(Life::of(&one, &twice), Life::Unasked { .. }));
+        // One that does not say who it is may be the third.
+        let mut untold = all(None);
+        untold[2].place.member = Err("silent".to_owned());
+        let why = "zk3:2181: silent".to_owned();
+        assert_eq!(Life::of(&one, &untold), Life::Unknown { why });
     }
 
     #[tokio::test]

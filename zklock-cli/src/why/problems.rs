@@ -152,7 +152,7 @@ impl Facts<'_> {
 
     /// Whether the servers do not tell if the process behind a node lives.
     pub(crate) fn is_untold(&self, one: &Participant) -> bool {
-        matches!(Life::of(one, self.views), Life::Unknown { .. })
+        Life::of(one, self.views).is_untold()
     }
 
     /// A holder that cannot release, or does not listen.
@@ -215,11 +215,16 @@ impl Facts<'_> {
         let works = match Life::of(first, self.views) {
             Life::Connected { .. } => {
                 "Its process lives, as far as ZooKeeper knows: it is at work, or hangs for another reason"
+                    .to_owned()
             }
             Life::Unknown { .. } => {
                 "It is at work, hangs or is gone, which the servers do not tell (`zklock doctor` says why)"
+                    .to_owned()
             }
-            _ => "It is at work, or hangs for another reason",
+            Life::Unasked { why } => {
+                format!("It is at work, hangs or is gone, which is not known: {why}")
+            }
+            _ => "It is at work, or hangs for another reason".to_owned(),
         };
         let others = match self.waiters() {
             1 if self.unread() > 0 => "at least one other waits".to_owned(),
@@ -335,6 +340,7 @@ impl Problem {
 mod tests {
     use super::*;
     use crate::args::Server;
+    use crate::member::Place;
     use zklock::Survey;
 
     /// Of the two, the leader may be the one that is wrong: then the good data are those of the other.
@@ -345,8 +351,8 @@ mod tests {
             survey.phantom = phantom.map(str::to_owned);
             let (path, layout) = ("/a".to_owned(), "Curator".to_owned());
             let queues = Ok(vec![Queue { path, layout, inner: false, survey }]);
-            let (server, connections) = (server.to_owned(), Ok(Vec::new()));
-            View { server, queues, connections, own: None, unsure: BTreeSet::new() }
+            let (server, place, connections) = (server.to_owned(), Place::alone(), Ok(Vec::new()));
+            View { server, place, queues, connections, own: None, unsure: BTreeSet::new() }
         };
         let views = [view("x:1", Some("/a/n")), view("y:2", None)];
         let again = Again::of(&Server { connect: None, root: None });

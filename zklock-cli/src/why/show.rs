@@ -136,7 +136,9 @@ fn session(one: &Participant, facts: &Facts<'_>) -> String {
             span(timeout)
         ),
         Life::Alone => format!("{id}, without a connection to any server"),
-        Life::Unknown { why } => format!("{id}; when it was last heard is not known: {why}"),
+        Life::Unknown { why } | Life::Unasked { why } => {
+            format!("{id}; when it was last heard is not known: {why}")
+        }
     }
 }
 
@@ -167,6 +169,7 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
             "answers": view.queues.is_ok(),
             "why_not": view.queues.as_ref().err().map(|why| &why.message),
             "tells_connections": view.connections.is_ok(),
+            "tells_ensemble": view.place.member.is_ok(),
         })
     });
     let problems = problems.iter().map(|problem| {
@@ -201,7 +204,7 @@ fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
             "heard_at_least": at_least,
         }),
         Life::Alone => json!({ "state": "alone", "id": format!("{:#x}", one.session) }),
-        Life::Unknown { why } => {
+        Life::Unknown { why } | Life::Unasked { why } => {
             json!({ "state": "unknown", "id": format!("{:#x}", one.session), "why": why })
         }
     };
@@ -214,6 +217,7 @@ fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
 mod tests {
     use super::*;
     use crate::args::Server;
+    use crate::member::Place;
     use crate::server::Again;
     use crate::why::problems::WITHIN;
     use crate::why::view::View;
@@ -240,6 +244,7 @@ mod tests {
             let server = "zk1:2181";
             let view = View {
                 server: server.to_owned(),
+                place: Place::alone(),
                 queues: Ok(queues.to_vec()),
                 connections: Err("it did not answer in time".to_owned()),
                 own: None,

@@ -37,6 +37,7 @@ mod tests {
 
     use super::*;
     use crate::args::Server;
+    use crate::member::Place;
     use crate::server::Again;
     use crate::why::problems::{Facts, WITHIN};
     use crate::why::show::text;
@@ -56,6 +57,7 @@ mod tests {
         let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
         View {
             server: server.to_owned(),
+            place: Place::alone(),
             queues: Ok(vec![Queue { path, layout, inner: false, survey }]),
             connections: Ok(if is_there { vec![connection] } else { Vec::new() }),
             own: None,

@@ -9,15 +9,17 @@ use zklock::{ErrorKind, LockOptions, Participant, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::{is_first_of_its_permits, twins};
+use crate::member::Place;
 use crate::when::since;
 use crate::why::life::Life;
-use crate::words::{Connection, connections, host};
+use crate::words::{Connection, connections};
 
 /// What is left of the time for the end of the command.
 const REST: Duration = Duration::from_millis(100);
 /// So many nodes of each queue are read first: the holders, and who is next.
-const HEAD: usize = 100;
-/// This part of the time is left for the connections when the rest of a long queue takes too long.
+pub(crate) const HEAD: usize = 100;
+/// This part of the time is left for the connections when the rest of a long queue takes too long, or a server does not
+/// tell who it is.
 const FOR_CONNECTIONS: u32 = 5;
 /// How long the sessions have to be closed. They expire otherwise.
 const GOODBYE: Duration = Duration::from_millis(50);
@@ -39,6 +41,7 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) server: String,
+    pub(crate) place: Place,
     /// The queues, or why they could not be read.
     pub(crate) queues: Result<Vec<Queue>, Failure>,
     /// The connections of its clients, or why it does not tell.
@@ -114,7 +117,7 @@ async fn ask_again(
 ) -> Vec<View> {
     let told = views.into_iter().map(|view| {
         tokio::spawn(async move {
-            let told = timeout_at(end, tells(&view.server)).await;
+            let told = timeout_at(end, connections(&view.place.at)).await;
             View { connections: told.unwrap_or_else(|_| Err(unanswered())), ..view }
         })
     });
@@ -181,31 +184,34 @@ async fn ask_one(
     };
     let late = || Err(Failure { code: UNREACHABLE, message: unanswered() });
     let reading = async { timeout_at(end, reading).await.unwrap_or_else(|_| late()) };
-    let (session, own, queues) = match reading.await {
+    let place = timeout_at(end - within / FOR_CONNECTIONS, Place::of(&server));
+    let (read, place) = tokio::join!(reading, place);
+    let place = place.unwrap_or_else(|_| Place::untold(&server, unanswered()));
+    let (session, own, queues) = match read {
         Ok((session, own, queues)) => (Some(session), own, queues),
         Err(why) => (None, None, Err(why)),
     };
     // Afterwards, so that the server has just answered the own session: what is measured by.
-    let connections = timeout_at(end, tells(&server)).await;
+    let connections = timeout_at(end, connections(&place.at)).await;
     let connections = connections.unwrap_or_else(|_| Err(unanswered()));
-    (View { server, queues, connections, own, unsure: BTreeSet::new() }, session)
+    (View { server, place, queues, connections, own, unsure: BTreeSet::new() }, session)
 }
 
-/// Asks the servers for their connections only.
+/// Asks the servers for their connections only, all at the same time.
 pub(crate) async fn ask_connections(servers: &[String], own: Option<i64>) -> Vec<View> {
-    let mut views = Vec::new();
-    for server in servers {
-        let told = timeout(PATIENCE, tells(server)).await;
-        let connections = told.unwrap_or_else(|_| Err(unanswered()));
-        let (server, queues, unsure) = (server.clone(), Ok(Vec::new()), BTreeSet::new());
-        views.push(View { server, queues, connections, own, unsure });
-    }
-    views
-}
-
-/// The connections of a server of the connect string.
-async fn tells(server: &str) -> Result<Vec<Connection>, String> {
-    connections(host(server)).await
+    let asked = servers.iter().map(|server| {
+        let server = server.clone();
+        tokio::spawn(async move {
+            // Half of the patience, for the sake of who waits for a server that is frozen.
+            let place = timeout(PATIENCE / 2, Place::of(&server)).await;
+            let place = place.unwrap_or_else(|_| Place::untold(&server, unanswered()));
+            let told = timeout(PATIENCE, connections(&place.at)).await;
+            let connections = told.unwrap_or_else(|_| Err(unanswered()));
+            let (queues, unsure) = (Ok(Vec::new()), BTreeSet::new());
+            View { server, place, queues, connections, own, unsure }
+        })
+    });
+    all(asked.collect()).await
 }
 
 /// Reads the head of each queue, and what is behind it if the time suffices.

@@ -82,7 +82,7 @@ fn what_zk_cli_needs_is_said_where_there_are_credentials() {
         let enters = format!("printf '%s\\n' 'addauth digest app:right' '{words}'");
         scene.follow(&format!("{enters} | zkCli.sh -server {}", scene.servers));
     };
-    by_hand(&format!("setAcl {} auth::crwa", scene.path("a")));
+    let allow = |entry: &str| by_hand(&format!("setAcl {} {entry}", scene.path("a")));
     let refused = || {
         let mut why = scene.command("zklock");
         let output =
@@ -91,17 +91,34 @@ fn what_zk_cli_needs_is_said_where_there_are_credentials() {
         let problems = why["problems"].as_array().unwrap().clone();
         problems.into_iter().find(|problem| problem["code"] == "refused")
     };
-    let problem = refused().unwrap();
-    let says = problem["says"].as_str().unwrap();
     let alone = format!(
         "call it with only `-server {}`, enter `addauth digest app:PASSWORD`",
         scene.servers
     );
+    let in_words = || {
+        let problem = refused().unwrap();
+        let says = problem["says"].as_str().unwrap();
+        assert_eq!(problem["helps"], Value::Array(Vec::new()));
+        let gives = format!("Give DELETE (the letter `d`) on {} to digest:app. ", scene.path("a"));
+        assert!(says.contains(&gives) && says.contains(&alone), "{says}");
+        assert!(!says.contains("right") && !says.contains("=:"), "{says}");
+    };
+    // Who has ADMIN sees the hash of the password, which is for nobody else to see.
+    allow("auth::crwa,world:anyone:r");
+    in_words();
+    allow("auth::cdrwa,world:anyone:r");
+    assert_eq!(refused(), None);
+    allow("world:anyone:crwa");
+    let problem = refused().unwrap();
+    let says = problem["says"].as_str().unwrap();
     assert!(says.contains(&alone) && !says.contains("right"), "{says}");
     let command = problem["helps"][0].as_str().unwrap();
     let begins = format!("zkCli.sh -server {} ", scene.servers);
     by_hand(command.strip_prefix(&begins).unwrap());
     assert_eq!(refused(), None);
+    // Who has not sees `x`, and a list with that would lock everybody out.
+    allow("auth::crw");
+    in_words();
     holder.kill().unwrap();
     holder.wait().unwrap();
 }

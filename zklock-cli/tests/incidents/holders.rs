@@ -1,7 +1,9 @@
 //! Holders that do not release.
 
+use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use zklock_test_support::ZooKeeper;
 
 use crate::scene::{Scene, until};
@@ -41,6 +43,43 @@ fn the_server_of_a_holder_is_found_and_all_are_asked_whether_it_is_gone() {
     assert_eq!(helps[0], breaks);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
+}
+
+/// Whoever is called at night may know one server only, or two names of it.
+#[test]
+fn a_holder_at_a_server_that_was_not_asked_is_not_called_gone() {
+    let ensemble = ZooKeeper::builder().ensemble(3);
+    let all = Scene::at(&ensemble.connect_string(), "asked");
+    let _holder = all.by(&ensemble.server(2).addr()).holder("30s", &["a"]);
+    let _waiter = all.waiter(&["a"]);
+    until("its server is found", || {
+        (all.why("a")["holders"][0]["session"]["state"] == "connected").then_some(())
+    });
+    let first = ensemble.server(0);
+    let twice = format!("{},localhost:{}", first.addr(), first.port());
+    for few in [all.by(&first.addr()), all.by(&twice)] {
+        let why = few.why("a");
+        let problems = why["problems"].as_array().unwrap();
+        let codes: Vec<_> = problems.iter().map(|one| (&one["code"], &one["normal"])).collect();
+        assert_eq!(codes, [(&"held".into(), &true.into())], "{why}");
+        let session = &why["holders"][0]["session"];
+        assert_eq!(session["state"], "unknown", "{why}");
+        let asked = format!("only {} ", few.servers.replace(',', " and "));
+        let others =
+            "server.2 (127.0.0.1) and server.3 (127.0.0.1): name all of them in the connect string";
+        let says = session["why"].as_str().unwrap();
+        assert!(says.starts_with(&asked) && says.contains(others), "{says}");
+        few.says("a", "It is at work, hangs or is gone, which is not known: only ");
+        // Nor by `top` and `serve`, which ask in another way.
+        let mut top = few.command("zklock").args(["top", "--json"]).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(top.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        top.kill().unwrap();
+        top.wait().unwrap();
+        let seen: Value = serde_json::from_str(&line).unwrap();
+        let [lock] = &seen["locks"].as_array().unwrap()[..] else { panic!("{seen}") };
+        assert_eq!((&lock["name"], &lock["warnings"]), (&"a".into(), &json!([])), "{seen}");
+    }
 }
 
 #[test]

@@ -66,7 +66,9 @@ impl Scene {
             let all = |field: &str| why[field].as_array().unwrap().iter();
             let is_named = all("problems").any(|problem| problem["code"] == code);
             let mut untold = all("servers").filter(|server| {
-                server["answers"] == false || server["tells_connections"] == false
+                ["answers", "tells_connections", "tells_ensemble"]
+                    .iter()
+                    .any(|told| server[told] == false)
             });
             assert!(is_named || untold.next().is_some(), "{why}");
             is_named.then_some(())

@@ -249,6 +249,26 @@ fn of_a_queue_that_is_too_long_for_a_second_the_head_is_told() {
     assert_eq!(all["waiters"].as_array().unwrap().len(), LENGTH - 1, "{all}");
 }
 
+/// What `why` prints of a queue of which it read the head does not need the rest either.
+#[test]
+fn the_holder_of_a_queue_that_is_too_long_to_be_read_is_broken() {
+    const LENGTH: usize = 250;
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let scene = Scene::at(&proxy.addr(), "break");
+    let _queue = queue(&scene, [MUTEX; LENGTH]);
+    // The numbers from 100 to 199.
+    let _silent = proxy.on(Matcher::request(OpCode::GetData).path("-lock-00000001"), Action::Drop);
+    let control = Control::timers();
+    let breaks = until("why prints what breaks the lock", || {
+        let output = in_a_second(&scene, "a", &control);
+        let why: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let helps = why["problems"][0]["helps"].as_array()?.iter();
+        helps.filter_map(Value::as_str).find(|help| help.contains(" break ")).map(str::to_owned)
+    });
+    scene.follow(&breaks);
+    assert_eq!(scene.nodes("a").len(), LENGTH - 1);
+}
+
 /// Of a queue whose head holds, nobody is known to wait.
 #[test]
 fn of_a_queue_that_is_not_read_whole_it_is_not_said_that_nothing_is_wrong() {

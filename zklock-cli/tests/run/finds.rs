@@ -6,7 +6,7 @@ use serde_json::Value;
 use zklock_test_support::{CreateMode, ZooKeeper};
 
 use crate::access::{BUT_READ, allow};
-use crate::bed::{Bed, CURATORS, TWO, make, raw, until};
+use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, until};
 use crate::documented::check;
 use crate::watches::changes;
 
@@ -59,6 +59,26 @@ fn locks_are_found_below_a_root_that_is_called_as_the_inside_of_a_semaphore() {
     let (found, _) = list("/");
     let root = bed.path("billing/locks");
     assert!(found["elsewhere"].as_array().unwrap().contains(&root.into()), "{found}");
+    client.close().unwrap();
+}
+
+#[test]
+fn a_lock_whose_path_is_no_name_is_left_out_and_told() {
+    let bed = Bed::new("unnamed");
+    let (mut client, root) = (raw(), bed.path("app"));
+    for node in [format!("locks/{CURATORS}"), format!("x/locks/{KAZOOS}")] {
+        make(&mut client, &format!("{root}/{node}"), b"10.0.0.7", CreateMode::Ephemeral);
+    }
+    let paths = [format!("{root}/locks"), format!("{root}/x/locks")];
+    for above in [root.clone(), bed.path("").trim_end_matches('/').to_owned()] {
+        let (text, told, code) = below(&above, &["ls"]);
+        assert_eq!(text, format!("no lock is in use below {above}, apart from what is left out\n"));
+        let says = "2 locks have paths that are no names, and are left out: ";
+        assert!(told.contains(&format!("{says}{}", paths.join(", "))), "{told}");
+        assert_eq!(code, 1);
+        let (found, code) = list(&above);
+        assert_eq!((&found["unnamed"], code), (&serde_json::json!(paths), 1), "{found}");
+    }
     client.close().unwrap();
 }
 

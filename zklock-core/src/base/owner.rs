@@ -84,7 +84,7 @@ impl Owner {
             host,
             pid: Some(pid),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
-            since: Some(wall_clock(machine, Duration::ZERO)),
+            since: Some(said(machine, Duration::ZERO)),
             label: None,
             granted: None,
             linger: false,
@@ -110,7 +110,7 @@ impl Owner {
 
     /// Sets for how long the present holder has held the lock.
     pub(crate) fn granted_ago_on(mut self, machine: Option<&dyn Machine>, ago: Duration) -> Self {
-        self.granted = Some(wall_clock(machine, ago));
+        self.granted = Some(said(machine, ago));
         self
     }
 
@@ -247,10 +247,14 @@ static PROGRAM: Lazy<Option<String>> = Lazy::new(|| {
     Some(path.file_stem()?.to_string_lossy().into_owned())
 });
 
-/// For people to read; nothing is decided by it, so the wall clock is right here.
+/// The time of day, for people to read; nothing is decided by it, so the wall clock is right here.
 #[allow(clippy::disallowed_methods)]
-fn wall_clock(machine: Option<&dyn Machine>, ago: Duration) -> String {
-    let now = machine.map_or_else(SystemTime::now, |machine| machine.wall_clock());
+pub(crate) fn wall_clock(machine: Option<&dyn Machine>) -> SystemTime {
+    machine.map_or_else(SystemTime::now, |machine| machine.wall_clock())
+}
+
+fn said(machine: Option<&dyn Machine>, ago: Duration) -> String {
+    let now = wall_clock(machine);
     humantime::format_rfc3339_millis(now.checked_sub(ago).unwrap_or(now)).to_string()
 }
 

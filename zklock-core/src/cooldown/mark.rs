@@ -17,7 +17,7 @@
 //!
 //! All times are the server's, which all processes share.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -185,6 +185,18 @@ impl Mark {
         }
     }
 
+    /// Until when the lock is unavailable, by the server's clock: nobody gets it but the holder that this names.
+    pub fn until(&self) -> Option<SystemTime> {
+        let millis = u64::try_from(self.until).ok().filter(|millis| *millis > 0)?;
+        Some(UNIX_EPOCH + Duration::from_millis(millis))
+    }
+
+    /// Whether the contender with this node rests at this time, although nobody is ahead of it. `now` is of any
+    /// clock that agrees with the server's, for what is only shown.
+    pub fn rests(&self, czxid: u64, now: SystemTime) -> bool {
+        Ok(czxid) != u64::try_from(self.node) && self.until().is_some_and(|until| now < until)
+    }
+
     /// Why the lock is unavailable, for a busy error.
     pub fn reason(&self) -> String {
         let until = text(self.until);
@@ -300,6 +312,21 @@ mod tests {
             panic!()
         };
         assert_eq!(noted.until, 1_061_011);
+    }
+
+    #[test]
+    fn while_a_lock_is_unavailable_all_rest_but_the_holder_that_the_mark_names() {
+        let moment = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+        let held = Mark { node: 41, until: 1_030_011, ..Mark::nothing(true) };
+        assert_eq!(held.until(), Some(moment(1_030_011)));
+        let rests = |mark: &Mark, now| [41, 42].map(|czxid| mark.rests(czxid, moment(now)));
+        assert_eq!(rests(&held, 1_030_010), [false, true]);
+        assert_eq!(rests(&held, 1_030_011), [false, false]);
+        let lost = Mark { node: 0, lost: true, ..held };
+        assert_eq!(rests(&lost, 1_030_010), [true, true]);
+        for mark in [Mark::default(), Mark { node: 41, delay: 5 * SECOND, ..Mark::default() }] {
+            assert_eq!((mark.until(), rests(&mark, 0)), (None, [false, false]));
+        }
     }
 
     #[test]

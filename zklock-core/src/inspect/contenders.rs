@@ -8,6 +8,7 @@ use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
+use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
@@ -18,7 +19,7 @@ use crate::session::generation::Listed;
 use crate::session::local_queues::Held;
 
 /// The number of nodes that are read at the same time.
-const BATCH: usize = 100;
+pub(crate) const BATCH: usize = 100;
 
 /// A node in a lock's queue. Its owner holds the lock or waits for it, perhaps with a client in
 /// another language.
@@ -49,7 +50,10 @@ pub struct Participant {
     /// The process, and since when its node has been in the queue, as the node's data say; for a
     /// node of this session also since when its present holder has held the lock.
     pub owner: Owner,
-    /// Whether it holds the lock.
+    /// Whether it holds the lock. Who is first in the queue and rests until the lock is available (`lock_delay`,
+    /// `hold_at_least`) does not hold it; that is known in a [survey](Site::survey), and in a queue that
+    /// [`Session::sites`](crate::session::handle::Session::sites) returned, by the wall clock of this machine. Elsewhere it
+    /// counts as the holder. Clients that do not know these options do not rest.
     pub holder: bool,
     /// Whether the node belongs to this session.
     pub here: bool,
@@ -72,6 +76,9 @@ pub struct Participant {
 impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
+    ///
+    /// It does not ask whether the first one rests, after its predecessor was lost or for a shortest hold: see
+    /// [`Participant::holder`].
     ///
     /// Costs one request, and one more for each node, or for each of the [head](Site::head).
     ///
@@ -128,13 +135,9 @@ impl Site {
     ) -> Result<Vec<Participant>, LockError> {
         let mut participants = self
             .look(async |generation| {
-                let coordinator = generation.coordinator();
-                let listed = match coordinator.children(self.path()).await {
-                    Ok(listed) => listed,
-                    Err(RequestError::NoNode) => Vec::new(),
-                    Err(error) => return Err(error),
-                };
-                self.describe(&**coordinator, listed, known).await
+                let coordinator = &**generation.coordinator();
+                let listed = self.list(coordinator).await?;
+                self.describe(coordinator, listed, known, &self.mark).await
             })
             .await?;
         self.add_callers(&mut participants);
@@ -185,13 +188,21 @@ impl Site {
         }
     }
 
-    /// Describes the contenders among the children of the directory. Those that are already known
-    /// are not read again.
+    /// Whether the owner of a node rests, although nobody is ahead of it. Others than zklock take no notice of the
+    /// mark, and who says that it was granted the lock does not know it either.
+    pub(crate) fn rests(&self, mark: &Mark, czxid: u64, owner: &Owner) -> bool {
+        let heeds = owner.pid.is_some() && owner.granted.is_none();
+        heeds && mark.rests(czxid, self.session.runtime().wall_clock())
+    }
+
+    /// Describes the contenders among the children of the directory, whose data are this mark. Those that are
+    /// already known are not read again.
     pub(crate) async fn describe(
         &self,
         coordinator: &dyn Coordinator,
         children: Vec<String>,
         known: &[Participant],
+        mark: &Mark,
     ) -> Result<Vec<Participant>, RequestError> {
         let Listed { mut queue, others } = Listed::new(children, &*self.driver);
         // The path of a node may be a later one's, where names are not unique; and what was added about
@@ -242,7 +253,7 @@ impl Site {
         for one in &mut participants {
             // A contender that disappears during the reading still has its place in the queue.
             let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };
-            one.holder = holds;
+            one.holder = holds && !self.rests(mark, one.czxid, &one.owner);
             // Our own clients ignore nodes that are not contenders, and describe themselves.
             let is_stranger = one.owner.pid.is_none();
             one.why = is_stranger

@@ -11,6 +11,7 @@ use futures_lite::future::or;
 use crate::base::clock::Clock;
 use crate::base::error::ErrorKind;
 use crate::base::times;
+use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, Link, RequestError, Watch};
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
@@ -42,7 +43,7 @@ use crate::session::watch_budget::Watching;
 pub enum LockEvent {
     /// A contender is in the queue.
     Joined(Participant),
-    /// A contender holds the lock.
+    /// A contender holds the lock, or is first in the queue and rests (see [`Participant::holder`]).
     Granted(Participant),
     /// A contender is gone: a holder that released the lock or whose session ended, or a waiter
     /// that gave up. From outside these look the same.
@@ -281,7 +282,9 @@ async fn look(
         match children(&**coordinator, paths[at], watched).await {
             Ok((names, watch)) => {
                 let Some(below) = paths.get(at + 1) else {
-                    let seen = site.describe(&**coordinator, names, known).await?;
+                    // Nothing would tell that a rest is over.
+                    let mark = Mark::default();
+                    let seen = site.describe(&**coordinator, names, known, &mark).await?;
                     return Ok((seen, watch));
                 };
                 // The node may have been created since the look, and this watch would not report

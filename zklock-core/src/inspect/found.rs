@@ -1,12 +1,13 @@
 //! Which locks there are, and in which layouts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, RequestError, Stat};
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
@@ -50,21 +51,39 @@ fn is_permit_of_curator(child: &str) -> bool {
     Contender::sequence_after(child, "-lease-").is_some()
 }
 
+/// Whether a directory is there, or may be.
+async fn is_there(coordinator: &dyn Coordinator, path: &str) -> Result<bool, RequestError> {
+    match made(coordinator.get(path).await) {
+        Err(RequestError::NoAuth) => Ok(true),
+        one => Ok(one?.1 != 0),
+    }
+}
+
 /// The path of the semaphore of Curator's layout of which this directory is the inside, as its children say.
-/// Other programs have directories of these names as well.
-fn semaphore_around<'p>(path: &'p str, children: &[String]) -> Option<&'p str> {
+/// Other programs have directories of these names as well, also locks: only a semaphore has `leases` beside `locks`.
+/// `semaphores` were seen to have it; another may have it by now.
+async fn semaphore_around<'p>(
+    coordinator: &dyn Coordinator,
+    semaphores: &HashSet<String>,
+    path: &'p str,
+    children: &[String],
+) -> Result<Option<&'p str>, RequestError> {
     let has = |is: fn(&str) -> bool| children.iter().any(|child| is(child));
     let permits = path.strip_suffix("/leases").filter(|_| has(is_permit_of_curator));
     let waiting =
         path.strip_suffix("/locks").filter(|_| has(|child| Curator.parse(child).is_some()));
-    permits.or(waiting)
+    let Some(around) = waiting else { return Ok(permits) };
+    let is_one =
+        semaphores.contains(around) || is_there(coordinator, &format!("{around}/leases")).await?;
+    Ok(waiting.filter(|_| is_one))
 }
 
 /// What is below the path of a lock.
 struct Seen {
     children: Vec<String>,
     data: Vec<u8>,
-    leases: Vec<String>,
+    /// Only a semaphore of Curator's layout has this directory.
+    leases: Option<Vec<String>>,
     locks: Vec<String>,
     /// The inner lock of kazoo's semaphore.
     beside: Vec<String>,
@@ -102,18 +121,22 @@ impl Seen {
         let mut seen = Seen {
             children,
             data: or_nothing(data)?,
-            leases: or_nothing(permits.await)?,
+            leases: or_nothing(permits.await.map(Some))?,
             locks: or_nothing(waiting.await)?,
             beside: or_nothing(inner.await)?,
             one: made(one.await)?.0 != 0,
             waiting: 0,
         };
-        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| !seen.leases.is_empty())
-        {
+        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| seen.permits() > 0) {
             let first = made(coordinator.get(locks.join(&first.name).as_str()).await)?;
             seen.waiting = seen.awaited(coordinator, &leases, first).await?;
         }
         Ok(seen)
+    }
+
+    /// How many permits of Curator's semaphore there are.
+    fn permits(&self) -> usize {
+        self.leases.as_ref().map_or(0, Vec::len)
     }
 
     /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
@@ -124,7 +147,8 @@ impl Seen {
         leases: &ZnodePath,
         (session, since): (i64, i64),
     ) -> Result<usize, RequestError> {
-        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(&self.leases), 0);
+        let leases_there = self.leases.as_deref().unwrap_or_default();
+        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(leases_there), 0);
         for some in permits.rchunks(AT_ONCE) {
             let read = |one: &Contender| coordinator.get(leases.join(&one.name).as_str());
             let asked: Vec<_> = some.iter().rev().map(read).collect();
@@ -189,7 +213,8 @@ impl Session {
         let at = |directory: ZnodePath, driver: Arc<dyn LockDriver>| {
             Site::at(self, plain.name.clone(), directory, driver)
         };
-        let here = |driver| at(plain.directory.clone(), driver);
+        let mark = Mark::read(&seen.data).unwrap_or_default();
+        let here = |driver| Site { mark, ..at(plain.directory.clone(), driver) };
         let mut found: Vec<(usize, Site)> = Vec::new();
         let mut unread: Vec<_> = seen.children.iter().collect();
         for driver in layouts(self) {
@@ -204,13 +229,13 @@ impl Session {
         }
         found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let inner = |site: Site| Site { inner: true, ..site };
-        // Beside the permits of a semaphore; otherwise `locks` may be the directory of other locks.
-        let waiting = Curator.queue(&seen.locks).len();
-        if !seen.leases.is_empty() || waiting > 0 {
-            let held = seen.leases.len() - seen.waiting;
+        // Otherwise `locks` is another lock, or the directory of others.
+        if seen.leases.is_some() {
+            let waiting = Curator.queue(&seen.locks).len();
+            let held = seen.permits() - seen.waiting;
             let limit = Arc::new(AtomicU32::new(held.try_into().unwrap_or(u32::MAX)));
             let directory = plain.directory.join("leases");
-            found.push((seen.leases.len(), at(directory, Arc::new(Permits::new(limit)))));
+            found.push((seen.permits(), at(directory, Arc::new(Permits::new(limit)))));
             let locks = at(plain.directory.join("locks"), Arc::new(Curator));
             found.push((waiting, inner(locks)));
         }
@@ -223,15 +248,17 @@ impl Session {
         }
         found.retain(|(count, _)| *count > 0);
         let found: Vec<_> = found.into_iter().map(|(_, site)| site).collect();
-        Ok(if found.is_empty() { vec![plain] } else { found })
+        Ok(if found.is_empty() { vec![Site { mark, ..plain }] } else { found })
     }
 
     /// Returns the names of the locks below the session's root that are in use, in any layout,
     /// sorted: those that somebody holds or waits for. With a `prefix`, such as `orders`, only that lock
     /// and those below it.
     ///
-    /// What this session may not read is [left out](Session::lock_names_and_unread). A name may have a segment
-    /// `locks` or `leases`, as no [`LockName`](crate::name::lock_name::LockName) has: then the lock is one below another root, which ends there.
+    /// What this session may not read is [left out](Session::lock_names_and_unread). A path may be no
+    /// [`LockName`](crate::name::lock_name::LockName), and is returned all the same: one with a segment `locks` or `leases`
+    /// is that of a lock below another root, which ends there, unless it is the last one; the empty one is a lock at
+    /// the root itself.
     ///
     /// Costs about one request for each node that is no contender.
     ///
@@ -286,20 +313,26 @@ impl Session {
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
         let drivers = layouts(self);
         let (mut names, mut unread) = (BTreeSet::new(), BTreeSet::new());
+        let mut semaphores = HashSet::new();
         let mut next = vec![directory.as_str().to_owned()];
         // Each batch has the whole time, however many there are.
         while !next.is_empty() {
             let paths = next.split_off(next.len().saturating_sub(BATCH));
             let look = async |generation: Arc<Generation>| {
-                walk(&**generation.coordinator(), &drivers, &paths, directory.as_str()).await
+                let (coordinator, top) = (&**generation.coordinator(), directory.as_str());
+                walk(coordinator, &drivers, &semaphores, &paths, top).await
             };
             let walked = top.look(look).await?;
             names.extend(walked.found);
             unread.extend(walked.unread);
+            semaphores.extend(walked.semaphores);
             next.extend(walked.next);
         }
         let root = if self.root().as_str() == "/" { "" } else { self.root().as_str() };
-        let names = names.iter().filter_map(|path| path.strip_prefix(root)?.strip_prefix('/'));
+        let names = names.iter().filter_map(|path| {
+            let below = path.strip_prefix(root)?;
+            if below.is_empty() { Some("") } else { below.strip_prefix('/') }
+        });
         Ok((names.map(str::to_owned).collect(), unread.into_iter().collect()))
     }
 }
@@ -313,12 +346,15 @@ struct Walked {
     next: Vec<String>,
     /// Those that may not be read.
     unread: Vec<String>,
+    /// Those that have the directory of a semaphore's permits, so that `locks` is its inside.
+    semaphores: Vec<String>,
 }
 
 /// Which of these paths are locks in use, and what is below them. `top` is where the walk begins.
 async fn walk(
     coordinator: &dyn Coordinator,
     drivers: &[Arc<dyn LockDriver>],
+    semaphores: &HashSet<String>,
     paths: &[String],
     top: &str,
 ) -> Result<Walked, RequestError> {
@@ -335,7 +371,11 @@ async fn walk(
         };
         let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
         // The root may be called as the inside of a semaphore is.
-        let around = semaphore_around(path, &children).filter(|_| path != top);
+        let around = if path == top {
+            None
+        } else {
+            semaphore_around(coordinator, semaphores, path, &children).await?
+        };
         if let Some(semaphore) = around {
             walked.found.push(semaphore.to_owned());
         } else if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
@@ -344,6 +384,9 @@ async fn walk(
         let is_permit = |child: &str| around.is_some() && is_permit_of_curator(child);
         let below = children.iter().filter(|child| !is_node(child) && !is_permit(child));
         let above = if path == "/" { "" } else { path.as_str() };
+        if children.iter().any(|child| child == "leases") {
+            walked.semaphores.push(above.to_owned());
+        }
         walked.next.extend(below.map(|child| format!("{above}/{child}")));
         if children.iter().any(|child| child == "lock") {
             match made(coordinator.get(&format!("{above}/lock")).await) {

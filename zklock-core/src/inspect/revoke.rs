@@ -1,5 +1,6 @@
 //! Asking a holder to release its lock.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 #[cfg(doc)]
@@ -7,16 +8,18 @@ use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::owner::{Owner, REVOKE};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::inspect::contenders::BATCH;
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
+use crate::layout::nested::{is_other_lock, may_be_other_lock};
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
 impl Site {
     /// Asks the holders of this lock to release it, in the same way as Curator's `Revoker`: the
     /// data of the holder's node become `__REVOKE__`. Returns the number of holders that were
-    /// asked, 0 if nobody holds the lock.
+    /// asked, 0 if nobody holds the lock. The directory of another lock is not written to, whatever it is called.
     ///
     /// The holder decides, and the lock stays held until it releases. A zklock holder learns of the
     /// request within a heartbeat, or at once if its lock is
@@ -50,15 +53,10 @@ impl Site {
         let found = OnceLock::new();
         self.look(async |generation| {
             if found.get().is_none() {
-                let listed = match generation.coordinator().children(self.path()).await {
-                    Ok(listed) => listed,
-                    Err(RequestError::NoNode) => return Ok(0),
-                    Err(error) => return Err(error),
-                };
-                let queue = self.driver.queue(&listed);
-                let holders = queue.iter().zip(self.holders(&queue)).filter(|(_, holds)| *holds);
-                let holder =
-                    |(one, _): (&Contender, bool)| (self.path_of(&one.name), OnceLock::new());
+                let coordinator = &**generation.coordinator();
+                let queue = self.driver.queue(&self.list(coordinator).await?);
+                let holders = self.to_ask(coordinator, queue).await?.into_iter();
+                let holder = |one: Contender| (self.path_of(&one.name), OnceLock::new());
                 let _ = found.set(holders.map(holder).collect::<Vec<_>>());
             }
             let holders = found.get().into_iter().flatten();
@@ -67,7 +65,66 @@ impl Site {
         })
         .await
     }
+
+    /// The holders in a queue that lists what may be the directories of other locks.
+    async fn to_ask(
+        &self,
+        coordinator: &dyn Coordinator,
+        mut queue: Vec<Contender>,
+    ) -> Result<Vec<Contender>, RequestError> {
+        let (mut holders, others) = self.parted(&queue);
+        let mut passed = self.other_locks(coordinator, &holders).await?;
+        if !passed.is_empty() {
+            // Who holds the lock is behind them, and may be behind any number of others: all are read, once.
+            passed.extend(self.other_locks(coordinator, &others).await?);
+            queue.retain(|one| !passed.contains(&one.name));
+            holders = self.parted(&queue).0;
+        }
+        Ok(holders)
+    }
+
+    /// The holders in a queue, and the others.
+    fn parted(&self, queue: &[Contender]) -> (Vec<Contender>, Vec<Contender>) {
+        let mut holds = self.holders(queue).into_iter();
+        queue.iter().cloned().partition(|_| holds.next() == Some(true))
+    }
+
+    /// The names of those nodes that are the directories of other locks.
+    async fn other_locks(
+        &self,
+        coordinator: &dyn Coordinator,
+        nodes: &[Contender],
+    ) -> Result<HashSet<String>, RequestError> {
+        let may_be = nodes.iter().filter(|one| may_be_other_lock(&*self.driver, one.mode));
+        let read = self.read(coordinator, may_be.collect()).await?.into_iter();
+        let is_other = |(one, _, stat): &Read<'_>| is_other_lock(&*self.driver, one.mode, stat);
+        Ok(read.filter(is_other).map(|(one, ..)| one.name.clone()).collect())
+    }
+
+    /// Reads these nodes, without those that are gone.
+    async fn read<'q>(
+        &self,
+        coordinator: &dyn Coordinator,
+        nodes: Vec<&'q Contender>,
+    ) -> Result<Vec<Read<'q>>, RequestError> {
+        let mut read = Vec::new();
+        for batch in nodes.chunks(BATCH) {
+            let asked: Vec<_> =
+                batch.iter().map(|one| coordinator.get(&self.path_of(&one.name))).collect();
+            for (one, asked) in batch.iter().zip(asked) {
+                match asked.await {
+                    Ok((data, stat)) => read.push((*one, data, stat)),
+                    Err(RequestError::NoNode) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(read)
+    }
 }
+
+/// A node, its data and its state.
+type Read<'q> = (&'q Contender, Vec<u8>, Stat);
 
 /// Asks the holder with this node to release. The node is read before each attempt, so that a new
 /// holder whose node has the same path is not asked. Returns whether the node existed.

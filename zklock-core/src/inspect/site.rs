@@ -1,11 +1,13 @@
 //! The directory of a lock's queue.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::times;
-use crate::coordinator::traits::RequestError;
+use crate::cooldown::mark::Mark;
+use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::name::path::ZnodePath;
@@ -34,6 +36,8 @@ pub struct Site {
     pub(crate) inner: bool,
     /// How many nodes of the queue are read.
     pub(crate) most: usize,
+    /// What the directory's data said when this queue was found.
+    pub(crate) mark: Mark,
 }
 
 impl Site {
@@ -50,7 +54,8 @@ impl Site {
         directory: ZnodePath,
         driver: Arc<dyn LockDriver>,
     ) -> Self {
-        Site { session: session.clone(), name, directory, driver, inner: false, most: usize::MAX }
+        let (session, most, mark) = (session.clone(), usize::MAX, Mark::default());
+        Site { session, name, directory, driver, inner: false, most, mark }
     }
 
     /// Returns the path of the lock's directory.
@@ -88,6 +93,26 @@ impl Site {
         self.inner
     }
 
+    /// Returns until when nobody gets the lock, but the holder that it may have, by the server's clock: because its
+    /// last holder was lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)), or it is kept from a grant
+    /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)). It may be in the past. Known as of when
+    /// [`Session::sites`] returned this queue; `None` of any other. A [survey](Site::survey) reads it anew.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let kept = LockOptions::new().hold_at_least(Duration::from_secs(60));
+    /// let _guard = session.mutex("nightly")?.with_options(kept).acquire().await?;
+    /// assert!(session.sites("nightly").await?[0].until().is_some());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn until(&self) -> Option<SystemTime> {
+        self.mark.until()
+    }
+
     /// Returns this queue, of which only the first `most` nodes are read, at least one: who holds the lock, and who is next. For
     /// a look at a long queue that must not take long. The [events](Site::events) are those of these nodes, too.
     ///
@@ -105,6 +130,41 @@ impl Site {
 
     pub(crate) fn path_of(&self, node: &str) -> String {
         format!("{}/{node}", self.directory)
+    }
+
+    /// Lists the names of all nodes in the lock's directory, contenders or not, in no order. Costs one request,
+    /// however long the queue is.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let site = session.site("orders")?;
+    /// assert!(site.children().await?.is_empty());
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.path().ends_with(&site.children().await?[0]));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`contenders`](Site::contenders).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the call only reads.
+    pub async fn children(&self) -> Result<Vec<String>, LockError> {
+        self.look(async |generation| self.list(&**generation.coordinator()).await).await
+    }
+
+    /// The children of the directory; none if it is not there.
+    pub(crate) async fn list(
+        &self,
+        coordinator: &dyn Coordinator,
+    ) -> Result<Vec<String>, RequestError> {
+        match coordinator.children(self.path()).await {
+            Err(RequestError::NoNode) => Ok(Vec::new()),
+            listed => listed,
+        }
     }
 
     /// Runs a read for at most `timeout × retries` of the session's defaults, and repeats it if the

@@ -31,7 +31,7 @@ const MOST_CHECKED: usize = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survey {
-    /// The queue, as [`contenders`](Site::contenders) returns it.
+    /// The queue, as [`contenders`](Site::contenders) returns it, in which who rests does not hold the lock.
     pub queue: Vec<Participant>,
     /// The names of the nodes behind the [head](Site::head) of the queue, in order. They were not read.
     pub unread: Vec<String>,
@@ -100,7 +100,8 @@ impl Site {
                     Err(error) if error.is_definite() => None,
                     acl => acl?,
                 };
-                let queue = self.describe(&**coordinator, listed.clone(), &[]).await?;
+                let mark = Mark::read(&data).unwrap_or_default();
+                let queue = self.describe(&**coordinator, listed.clone(), &[], &mark).await?;
                 let behind = self.driver.queue(&listed).into_iter().skip(self.most);
                 let unread: Vec<_> = behind.map(|one| one.name).collect();
                 let in_queue: HashSet<_> =
@@ -111,7 +112,6 @@ impl Site {
                 let paths: Vec<_> =
                     queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
-                let mark = Mark::read(&data).unwrap_or_default();
                 let is_gone = !queue.iter().any(|one| Ok(one.czxid) == u64::try_from(mark.node));
                 // A release removes the mark with the node; a holder that is lost leaves it.
                 let is_lost = is_gone
@@ -133,7 +133,7 @@ impl Site {
                     created: moment(stat.ctime),
                     acl,
                     phantom,
-                    until: moment(mark.until),
+                    until: mark.until(),
                     delay,
                 })
             })

@@ -5,12 +5,12 @@
 //! as in production.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::base::clock::{Clock, OfMachine};
 use crate::base::error::LockError;
 use crate::base::machine::Machine;
-use crate::base::owner::Owner;
+use crate::base::owner::{Owner, wall_clock};
 use crate::coordinator::io_thread::{IoThread, timers};
 use crate::layout::contender::Attempt;
 use crate::session::spawner::Spawner;
@@ -67,6 +67,11 @@ impl Runtime {
 
     fn machine(&self) -> Option<&dyn Machine> {
         self.clock.machine()
+    }
+
+    /// The time of day, for what is only shown.
+    pub fn wall_clock(&self) -> SystemTime {
+        wall_clock(self.machine())
     }
 
     /// A new identifier for the creation of a node.

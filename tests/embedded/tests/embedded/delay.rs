@@ -48,6 +48,49 @@ async fn after_a_lost_holder_the_next_waits() {
     assert_eq!(mark(&store).await, NOTHING);
 }
 
+/// From the crash on the waiter is first in the queue.
+#[tokio::test(start_paused = true)]
+async fn who_rests_after_a_lost_holder_is_not_shown_as_the_holder() {
+    let (store, session) = store();
+    let (looking, other) = (on(&store), delayed(&on(&store)));
+    let _guard = delayed(&session).acquire().await.unwrap();
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    crash(&store, &session);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let survey = looking.site("a").unwrap().survey().await.unwrap();
+    assert!(survey.queue.len() == 1 && !survey.queue[0].holder, "{survey:?}");
+    assert!(survey.until.is_some());
+    let site = looking.sites("a").await.unwrap().remove(0);
+    assert_eq!(site.until(), survey.until);
+    let seen = site.contenders().await.unwrap();
+    assert!(seen.len() == 1 && !seen[0].holder, "{seen:?}");
+    assert!(!site.contenders_since(&seen).await.unwrap()[0].holder);
+    let next = waiting.await.unwrap();
+    let survey = looking.site("a").unwrap().survey().await.unwrap();
+    assert!(survey.queue[0].holder && survey.until.is_none(), "{survey:?}");
+    let site = looking.sites("a").await.unwrap().remove(0);
+    assert!(site.until().is_none() && site.contenders().await.unwrap()[0].holder);
+    assert_eq!(site.revoke().await.unwrap(), 1);
+    drop(next);
+}
+
+/// Who knows nothing of the delay has the lock at once.
+#[tokio::test(start_paused = true)]
+async fn a_client_in_another_language_is_shown_as_the_holder_during_the_delay() {
+    let (store, session) = store();
+    let (looking, other) = (on(&store), delayed(&on(&store)));
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    assert!(other.try_acquire().await.unwrap_err().is_busy());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let path = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-";
+    let peer = client(&store).await;
+    peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
+    let survey = looking.site("a").unwrap().survey().await.unwrap();
+    assert!(survey.until.is_some() && survey.queue[0].holder, "{survey:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_a_release_nobody_waits() {
     let (store, session) = prompt();

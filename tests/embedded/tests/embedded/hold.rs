@@ -98,6 +98,28 @@ async fn the_end_counts_from_the_grant_however_long_the_mark_takes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_kept_in_the_lock_is_its_holder_and_who_rests_behind_it_is_not() {
+    let (store, session) = prompt();
+    let (looking, next) = (on(&store), held(&on(&store), "a"));
+    let holders = async || {
+        let survey = looking.site("a").unwrap().survey().await.unwrap();
+        assert!(survey.until.is_some());
+        survey.queue.iter().map(|one| one.holder).collect::<Vec<_>>()
+    };
+    held(&session, "a").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(holders().await, [true]);
+    let waiting = crate::spawn(async move { next.acquire().await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(holders().await, [true, false]);
+    session.close().await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(holders().await, [false]);
+    let next = waiting.await.unwrap();
+    assert_eq!(holders().await, [true]);
+    drop(next);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_released_lock_is_not_a_lost_one_whatever_its_delay() {
     let (store, session) = store();
     let both = options().lock_delay(10 * HOLD);

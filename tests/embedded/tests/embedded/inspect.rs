@@ -12,7 +12,7 @@ use zklock::{
 };
 use zklock_core::coordinator::traits::NodeKind;
 
-use crate::support::{client, contenders, on, prompt, store};
+use crate::support::{client, contenders, data, on, prompt, store};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -428,4 +428,84 @@ async fn a_permit_is_held_while_its_session_asks_for_another() {
     raw.delete(&asks).await.unwrap();
     assert_eq!(holders().await, 3);
     drop(held);
+}
+
+/// The directories of locks inside of this one are called as its contenders are, and are before them.
+#[tokio::test]
+async fn a_lock_that_is_called_as_a_contender_is_not_asked_to_release() {
+    let (store, session) = prompt();
+    let (asking, raw) = (on(&store), client(&store).await);
+    // More than are read at the same time.
+    let inner: Vec<_> = (0..120).map(|number| format!("/zklock/a/lock-{number:010}")).collect();
+    for path in ["/zklock", "/zklock/a"].into_iter().chain(inner.iter().map(String::as_str)) {
+        raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+    for path in &inner {
+        // As a lock that is held.
+        let node = format!("{path}/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
+        raw.create(&node, b"", NodeKind::EphemeralSequential).await.unwrap();
+    }
+    let site = asking.site("a").unwrap();
+    assert_eq!(site.revoke().await.unwrap(), 0);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    store.record();
+    assert_eq!(site.revoke().await.unwrap(), 1);
+    let own = asking.zookeeper_session().unwrap().0;
+    let asked: Vec<_> = store.recorded().into_iter().filter(|one| one.session == own).collect();
+    guard.revoked().await;
+    for path in &inner {
+        assert_eq!(data(&store, path).await, "");
+        let reads = asked.iter().filter(|one| one.path == *path).count();
+        assert_eq!(reads, 1, "{path}");
+    }
+    let written = asked.iter().filter(|one| one.op == Op::Set).map(|one| &*one.path);
+    assert_eq!(written.collect::<Vec<_>>(), [guard.path()]);
+}
+
+/// Locks of other programs may be anywhere. Only a semaphore has `leases` beside `locks`.
+#[tokio::test]
+async fn a_lock_that_is_called_as_the_inside_of_a_semaphore_is_no_semaphore() {
+    let (store, session) = store();
+    let raw = client(&store).await;
+    let directories = ["", "/locks", "/x", "/x/locks", "/y", "/y/leases", "/y/locks"]
+        .map(|one| format!("/zklock{one}"));
+    for path in &directories {
+        raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+    let curators = "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+    let kazoos = "be2ee212c5074b18a73381c86278175c__lock__0000000000";
+    for (lock, node) in [("locks", curators), ("x/locks", kazoos), ("y/locks", curators)] {
+        let path = format!("/zklock/{lock}/{node}");
+        raw.create(&path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+    }
+    assert_eq!(session.lock_names(None).await.unwrap(), ["locks", "x/locks", "y"]);
+    // Who waits for the first permit.
+    let y = session.sites("y").await.unwrap();
+    assert!(y.len() == 1 && y[0].is_inner(), "{y:?}");
+    let below = |root: &str| Session::embedded_builder(&store).root(root).open().unwrap();
+    let above = below("/");
+    let names = ["zklock/locks", "zklock/x/locks", "zklock/y"];
+    assert_eq!(above.lock_names(None).await.unwrap(), names);
+    let sites = above.sites("zklock").await.unwrap();
+    assert!(sites[0].contenders().await.unwrap().is_empty(), "{sites:?}");
+    // The lock is at the root itself.
+    assert_eq!(below("/zklock/y").lock_names(None).await.unwrap(), [""]);
+    assert_eq!(below("/zklock/locks").lock_names(None).await.unwrap(), [""]);
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_directory_are_listed_with_one_request() {
+    let (store, session) = prompt();
+    let looking = on(&store);
+    let site = looking.site("a").unwrap();
+    assert!(site.children().await.unwrap().is_empty());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    client(&store).await.create("/zklock/a/b", b"", NodeKind::Persistent).await.unwrap();
+    store.record();
+    let mut names = site.children().await.unwrap();
+    let own = looking.zookeeper_session().unwrap().0;
+    let asked = store.recorded().into_iter().filter(|one| one.session == own);
+    assert_eq!(asked.map(|one| one.op).collect::<Vec<_>>(), [Op::Children]);
+    names.sort();
+    assert_eq!(names, [node(guard.path()), "b".to_owned()]);
 }

@@ -155,7 +155,8 @@ function showList() {
 function leftOut() {
   const of = (all, one, many) => (all ? `Left out: ${all.length === 1 ? one : many} (${all.slice(0, 3).join(', ')}${all.length > 3 ? ', …' : ''}). ` : '');
   return of(state.unread, 'a directory that may not be read', `${state.unread?.length} directories that may not be read`)
-    + of(state.elsewhere, 'the locks of another root', 'the locks of other roots');
+    + of(state.elsewhere, 'the locks of another root', 'the locks of other roots')
+    + of(state.unnamed, 'a lock whose path is no name', `${state.unnamed?.length} locks whose paths are no names`);
 }
 
 // -- One lock -------------------------------------------------------------------------------------
