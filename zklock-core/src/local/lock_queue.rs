@@ -230,8 +230,7 @@ impl Engine for Locks {
         let joined = queue.joined(decided);
         let beside = if others_may_hold { queue.beside(&who) } else { Vec::new() };
         if stuck {
-            let theirs = beside.iter().map(|by| (by.mode(), stops_holder(&who, by)));
-            stuck = is_stuck(mode, theirs.chain(ahead)) || queue.is_stuck_beside(&who, mode);
+            stuck = queue.is_stuck_behind((&who, mode), ahead, &beside);
         }
         if stuck {
             joined.give_up();
@@ -275,7 +274,15 @@ impl Engine for Locks {
 
     /// A waiter in another queue of this session, too, that blocks the thread of one of them.
     fn refuse_stuck(queue: &Arc<LockQueue>, tried: &[(Caller, Mode)]) {
+        let (most, holders) = match queue.most() {
+            1 => (1, Vec::new()),
+            most => (most, queue.holders()),
+        };
         let waits = |other: &Waiter| {
+            if most > 1 {
+                let stopped = holders.iter().filter(|by| stops_holder(&other.who, by)).count();
+                return !other.once && stopped >= most;
+            }
             let stops = |(who, mode): &(Caller, Mode)| (*mode, stops_waiter(&other.who, who));
             is_stuck(other.wants, tried.iter().map(stops))
         };

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 use zklock::blocking::block_on;
+use zklock::layout::{Curator, MaxLeases};
 use zklock::{
     AnyGuard, AnyLock, Embedded, ErrorKind, LockError, LockOptions, MultiLock, Session,
     ZkLockTemplate, carry,
@@ -371,6 +372,41 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
         assert_deadlock(&alone(&lock).blocking_acquire().unwrap_err());
         drop(trying.await.unwrap().unwrap());
         drop(alone(&lock).blocking_acquire().unwrap());
+    }
+}
+
+/// As many hold it at once as there are leases: only those who take up all of them are in the way.
+#[tokio::test]
+async fn a_blocking_acquire_has_the_lease_that_its_own_thread_leaves() {
+    let (store, session) = store();
+    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    let fair = LockOptions::default().fair(true);
+    for tries in [false, true] {
+        let three = MaxLeases::new(3, Curator).unwrap();
+        let lock = session.mutex(if tries { "a" } else { "b" }).unwrap();
+        let lock = lock.with_driver(three).with_options(fair);
+        let mut acquires = (0..2).map(|_| {
+            let lock = lock.clone();
+            crate::spawn(async move {
+                if tries { lock.try_acquire().await } else { lock.acquire().await }
+            })
+        });
+        // It has its lease before the thread is blocked, or is about to have it.
+        let first = acquires.next().unwrap().await.unwrap().unwrap();
+        let second = acquires.next().unwrap();
+        tokio::task::yield_now().await;
+        let third = lock.blocking_acquire_timeout(LIMIT).unwrap();
+        let second = second.await.unwrap().unwrap();
+        assert_deadlock(&lock.blocking_acquire_timeout(LIMIT).unwrap_err());
+        third.release().await.unwrap();
+        // Two hold it, and who comes next takes up the last one.
+        let last = crate::spawn({
+            let lock = lock.clone();
+            async move { if tries { lock.try_acquire().await } else { lock.acquire().await } }
+        });
+        tokio::task::yield_now().await;
+        assert_deadlock(&lock.blocking_acquire_timeout(LIMIT).unwrap_err());
+        drop((first, second, last.await.unwrap().unwrap()));
     }
 }
 

@@ -8,7 +8,7 @@ use super::Locks;
 use crate::base::caller::Caller;
 use crate::base::mode::Mode;
 use crate::local::grant::{Grant, GrantSource};
-use crate::local::itself::{Perhaps, is_stuck, let_go, stops_waiter};
+use crate::local::itself::{Perhaps, is_stuck, let_go, stops_holder, stops_waiter};
 use crate::local::queue::Queue;
 use crate::local::state::Phase;
 use crate::local::waiter::Waiter;
@@ -53,14 +53,45 @@ impl Queue<Locks> {
         holders
     }
 
-    /// Whether another queue of this session is creating a node for a caller that this one stops.
-    /// That node is ahead.
-    pub(super) fn is_stuck_beside(self: &Arc<Self>, who: &Caller, mode: Mode) -> bool {
-        self.queues_beside().any(|other| {
+    /// Holders of this lock in this session.
+    pub(super) fn holders(self: &Arc<Self>) -> Vec<Arc<Grant>> {
+        let mut holders = self.holders_in(&self.local_queues().under(self.path()));
+        if Arc::ptr_eq(self, self.main()) {
+            holders.extend(self.lock().state.in_the_way().filter_map(Weak::upgrade));
+        }
+        holders
+    }
+
+    /// The number of simultaneous holders.
+    pub(super) fn most(&self) -> usize {
+        self.driver().most().unwrap_or(1)
+    }
+
+    /// Whether a caller waits for ever behind those `ahead` in this queue, or behind those in other queues
+    /// of this session: if there are several leases, only those who take up all of them are in its way.
+    pub(super) fn is_stuck_behind(
+        self: &Arc<Self>,
+        (who, mode): (&Caller, Mode),
+        ahead: Vec<(Mode, bool)>,
+        beside: &[Arc<Grant>],
+    ) -> bool {
+        let holders = beside.iter().map(|by| (by.mode(), stops_holder(who, by)));
+        let mut coming = self.coming_beside(who);
+        if self.most() > 1 {
+            let stopped = holders.chain(coming).filter(|(_, stopped)| *stopped);
+            return is_stuck(mode, ahead) || stopped.count() >= self.most();
+        }
+        is_stuck(mode, holders.chain(ahead)) || coming.any(|one| is_stuck(mode, [one]))
+    }
+
+    /// For whom other queues of this session are creating nodes, which are ahead; and whether this caller
+    /// stops them.
+    fn coming_beside<'a>(&'a self, who: &'a Caller) -> impl Iterator<Item = (Mode, bool)> + 'a {
+        self.queues_beside().filter_map(move |other| {
             let inner = other.lock();
             let first = inner.state.waiting().next();
             let first = first.filter(|_| matches!(inner.state.phase(), Phase::Fetching(_)));
-            first.is_some_and(|first| is_stuck(mode, [(first.wants, is_stopped(who, first))]))
+            first.map(|first| (first.wants, is_stopped(who, first)))
         })
     }
 
