@@ -157,7 +157,7 @@ impl AcquireLoop<'_> {
         &self,
         generation: &Arc<Generation>,
     ) -> Result<Lease, Setback> {
-        let mut gave_way = false;
+        let mut give_way = None;
         if self.request.counts_first {
             // One future here as well.
             let waited = async {
@@ -179,7 +179,7 @@ impl AcquireLoop<'_> {
             };
             let waiting_for = [path.clone()];
             let obstacle = self.obstacle(generation, path, 1);
-            let waiting = self.stand_behind(obstacle, &waiting_for, None, None, &mut gave_way);
+            let waiting = self.stand_behind(obstacle, &waiting_for, None, None, &mut give_way);
             // One future, so that no waiter keeps what is in between.
             let waited = async {
                 waiting.await?;
@@ -233,7 +233,7 @@ impl AcquireLoop<'_> {
                 }
                 Next::Wait { obstacle, paths, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
-                    let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
+                    let waiting = self.stand_behind(obstacle, &paths, age, own, &mut give_way);
                     match Box::pin(waiting).await? {
                         Woken::Gone if deletion_grants => {
                             return Box::pin(self.grant(generation, node, true)).await;
@@ -260,17 +260,21 @@ impl AcquireLoop<'_> {
         let left = self.passed.get().and_then(|passed| passed.left_of(&looked.queue));
         let queue = left.as_ref().unwrap_or(&looked.queue);
         let path_of = |name: &str| self.path_of(name);
+        // Only who does not wait asks for it.
+        let is_next = |ahead| ahead == 1 || self.request.once && self.is_next(queue, mine);
         match self.target.driver.verdict(queue, mine) {
             Verdict::Missing => Next::Vanished,
             Verdict::Held => Next::Grant,
             Verdict::Wait { predecessor, deletion_grants, ahead } => {
                 let head = queue.first().map_or(&predecessor, |head| &head.name);
                 let obstacle = self.obstacle(generation, path_of(head), ahead);
+                let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
                 Next::Wait { obstacle, paths: vec![path_of(&predecessor)], deletion_grants }
             }
             Verdict::WaitForAny { predecessors, ahead } => {
                 let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
                 let obstacle = self.obstacle(generation, head, ahead);
+                let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
                 let paths = predecessors.iter().map(|name| path_of(name)).collect();
                 Next::Wait { obstacle, paths, deletion_grants: false }
             }
@@ -281,6 +285,12 @@ impl AcquireLoop<'_> {
                 Next::Crowd { seen, others, excess }
             }
         }
+    }
+
+    /// Whether all contenders ahead hold the lock: no contender behind a waiter does.
+    fn is_next(&self, queue: &[Contender], mine: &Contender) -> bool {
+        let before = mine.place_in(queue).and_then(|place| queue.get(place.checked_sub(1)?));
+        before.is_some_and(|one| self.target.driver.verdict(queue, one) == Verdict::Held)
     }
 
     /// The paths of all nodes except `mine`.
@@ -305,8 +315,8 @@ impl AcquireLoop<'_> {
     ) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
         let (head, mode, passed) = (head.into(), self.request.mode, self.passed().clone());
-        let (unavailable, is_old) = (None, false);
-        Obstacle { generation, driver, head, mode, ahead, unavailable, passed, is_old }
+        let (is_next, unavailable, is_old) = (ahead == 1, None, false);
+        Obstacle { generation, driver, head, mode, ahead, is_next, unavailable, passed, is_old }
     }
 
     pub(crate) fn passed(&self) -> &Passed {
@@ -325,12 +335,11 @@ impl AcquireLoop<'_> {
         paths: &[String],
         age: Option<Age>,
         own: Option<&mut QueuedNode>,
-        gave_way: &mut bool,
+        give_way: &mut Option<Instant>,
     ) -> Result<Woken, Setback> {
         Box::pin(self.check_that_somebody_goes(&obstacle, paths, age)).await?;
         if self.request.once {
-            let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
-            return Box::pin(self.refuse(obstacle, may_wait)).await.map(|()| Woken::News);
+            return Box::pin(self.refuse(obstacle, paths, give_way)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
         let woken = self.wait_for(&obstacle.generation, paths, own).await;
@@ -339,17 +348,34 @@ impl AcquireLoop<'_> {
     }
 
     /// Ends an acquire that does not wait, unless the holder released just now. A lingering holder
-    /// releases as soon as it sees this node behind its own.
-    pub(crate) async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
-        match obstacle.ask().await {
-            Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
-                let limit =
-                    Deadline::after(self.lane_permit.lane().clock().clone(), times::GIVE_WAY);
-                let head = [obstacle.head.to_string()];
-                let gone = self.wait_for(&obstacle.generation, &head, None);
+    /// releases as soon as it sees this node behind its own; all of them together have the time until
+    /// `give_way`. Of several `paths`, one is enough.
+    pub(crate) async fn refuse(
+        &self,
+        obstacle: Obstacle,
+        paths: &[String],
+        give_way: &mut Option<Instant>,
+    ) -> Result<(), Setback> {
+        let clock = self.lane_permit.lane().clock();
+        let has_time = |until: &Option<Instant>| until.is_none_or(|until| clock.now() < until);
+        let may_wait = obstacle.is_next && has_time(give_way);
+        let head = [obstacle.head.to_string()];
+        let paths = if paths.len() > 1 { paths } else { &head };
+        let asked = match obstacle.ask().await {
+            Ok(busy) if may_wait => {
+                let lingers = obstacle.does_linger(&busy, paths).await;
+                lingers.map(|lingers| (!lingers).then_some(busy))
+            }
+            asked => asked.map(Some),
+        };
+        match asked {
+            Ok(None) => {
+                let until = *give_way.get_or_insert_with(|| clock.now() + times::GIVE_WAY);
+                let gone = self.wait_for(&obstacle.generation, paths, None);
+                let limit = Deadline::at(clock.clone(), until);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
             }
-            Ok(busy) => Err(Setback::Failed(busy)),
+            Ok(Some(busy)) => Err(Setback::Failed(busy)),
             Err(RequestError::NoNode) => Ok(()),
             Err(error) => self.after(&obstacle.generation, error).await,
         }

@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::first::all;
 use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
 use crate::layout::contender::Contender;
@@ -23,6 +24,8 @@ pub struct Obstacle {
     /// The mode in which the lock is acquired.
     pub(crate) mode: Mode,
     pub(crate) ahead: usize,
+    /// Whether all who are ahead hold the lock, and nobody waits there.
+    pub(crate) is_next: bool,
     /// Why the lock is unavailable although nobody holds it. The head is then the directory.
     pub(crate) unavailable: Option<Arc<str>>,
     /// Where to record that the head is not a contender.
@@ -62,8 +65,8 @@ impl Obstacle {
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
         let (head, passed) = (path.into(), Passed::default());
-        let (mode, unavailable, is_old) = (Mode::Permit, None, self.is_old);
-        Obstacle { generation, driver, head, mode, ahead, unavailable, passed, is_old }
+        let (mode, is_next, unavailable, is_old) = (Mode::Permit, true, None, self.is_old);
+        Obstacle { generation, driver, head, mode, ahead, is_next, unavailable, passed, is_old }
     }
 
     /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
@@ -85,6 +88,27 @@ impl Obstacle {
         let node = name_of(&self.head).to_owned();
         let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
         Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
+    }
+
+    /// Whether a holder lingers: the head, of which a busy lock was told, or another one of several.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ask`](Obstacle::ask).
+    pub async fn does_linger(
+        &self,
+        busy: &LockError,
+        paths: &[String],
+    ) -> Result<bool, RequestError> {
+        let lingers = |busy: &LockError| busy.holder().is_some_and(|holder| holder.owner.linger);
+        let others = paths.iter().filter(|path| ***path != *self.head);
+        if lingers(busy) || paths.len() < 2 {
+            return Ok(lingers(busy));
+        }
+        let asked = others.map(|path| async {
+            Obstacle { head: path.as_str().into(), ..self.clone() }.ask().await
+        });
+        Ok(all(asked).await?.iter().any(lingers))
     }
 
     /// The same for callers that only try. `None` if ZooKeeper did not say: the driver looks again, too.

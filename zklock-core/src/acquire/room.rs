@@ -8,6 +8,7 @@ use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::looking::Looked;
 use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
+use crate::base::clock::Instant;
 use crate::divergence::head_age::Age;
 use crate::session::generation::{Generation, Since};
 
@@ -60,7 +61,9 @@ impl AcquireLoop<'_> {
         self.check_that_somebody_goes(&obstacle, &others, own).await?;
         drop(others);
         if self.request.once {
-            return Box::pin(self.refuse(obstacle, false)).await.map(|()| None);
+            return Box::pin(self.refuse(obstacle, &[], &mut Some(Instant::ORIGIN)))
+                .await
+                .map(|()| None);
         }
         self.see(Some(obstacle));
         let known = self.wait_for_room(generation, seen, limit).await;

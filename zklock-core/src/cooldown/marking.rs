@@ -109,27 +109,14 @@ impl AcquireLoop<'_> {
         if self.request.once {
             return Err(Setback::Failed(LockError::new(ErrorKind::Busy, why)));
         }
-        let driver = self.target.driver.clone();
         let mut changed = std::pin::pin!(generation.changed());
         changed.as_mut().enable();
         if generation.is_retired() {
             return Err(Setback::Interrupted);
         }
-        let head = self.directory().into();
         let unavailable = Some(Arc::from(why));
-        let (generation, mode, passed) =
-            (generation.clone(), self.request.mode, self.passed().clone());
-        let (ahead, is_old) = (0, false);
-        self.see(Some(Obstacle {
-            generation,
-            driver,
-            head,
-            mode,
-            ahead,
-            unavailable,
-            passed,
-            is_old,
-        }));
+        let directory = self.obstacle(generation, self.directory().to_owned(), 0);
+        self.see(Some(Obstacle { unavailable, ..directory }));
         let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;

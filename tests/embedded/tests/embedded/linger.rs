@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::layout::OneNode;
-use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
+use zklock::layout::{Curator, MaxLeases, OneNode};
+use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, RwLock, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{contenders, on, prompt, store};
@@ -107,6 +107,76 @@ async fn a_try_elsewhere_lets_it_give_way_and_one_here_is_refused() {
     let error = on(&store).mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert!(error.is_busy() && start.elapsed() <= Duration::from_millis(101), "{error}");
     drop(guard);
+}
+
+fn lingering_reads(session: &Session) -> RwLock {
+    let options = LockOptions::default().linger(Duration::from_secs(5));
+    session.rw_lock("a").unwrap().with_options(options)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_elsewhere_lets_all_readers_give_way_that_linger() {
+    let (store, writing) = prompt();
+    let reading = [(); 3].map(|()| on(&store));
+    for (session, late) in reading.iter().zip([15, 30, 45]) {
+        lingering_reads(session).read().await.unwrap().release().await.unwrap();
+        // They give way one after the other, and none at once.
+        let late = Duration::from_millis(late);
+        store.faults(session.zookeeper_session().unwrap().0).delay_replies(late);
+    }
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 3);
+    let writer = writing.rw_lock("a").unwrap();
+    writer.try_write().await.unwrap().release().await.unwrap();
+    // Behind one that really reads, it is busy, and that one is named.
+    lingering_reads(&reading[0]).read().await.unwrap().release().await.unwrap();
+    let reads = reading[1].rw_lock("a").unwrap().read().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let busy = writer.try_write().await.unwrap_err();
+    assert!(busy.is_busy() && start.elapsed() < Duration::from_millis(101), "{busy}");
+    assert!(reads.path().ends_with(&busy.holder().unwrap().node), "{busy:#}");
+    drop(reads);
+    // One time for all: behind two that read and could have lingered, it is not waited for both.
+    let reads = [&reading[0], &reading[1]].map(lingering_reads);
+    let reads = [reads[0].read().await.unwrap(), reads[1].read().await.unwrap()];
+    let start = tokio::time::Instant::now();
+    assert!(writer.try_write().await.unwrap_err().is_busy());
+    assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
+    drop(reads);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_elsewhere_lets_one_of_several_holders_give_way() {
+    let two = |mutex: Mutex| mutex.with_driver(MaxLeases::new(2, Curator).unwrap());
+    for first_works in [false, true] {
+        let (store, session) = store();
+        let others = [(); 2].map(|()| on(&store));
+        let works = match first_works {
+            false => {
+                two(lingering(&others[0])).acquire().await.unwrap().release().await.unwrap();
+                None
+            }
+            true => Some(two(others[0].mutex("a").unwrap()).acquire().await.unwrap()),
+        };
+        two(lingering(&others[1])).acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
+        drop(two(session.mutex("a").unwrap()).try_acquire().await.unwrap());
+        drop(works);
+    }
+}
+
+/// The one ahead takes the lock when it is let go of.
+#[tokio::test(start_paused = true)]
+async fn a_try_elsewhere_behind_a_waiter_is_busy_at_once() {
+    let (store, session) = prompt();
+    let guard = lingering(&session).acquire().await.unwrap();
+    let waits = on(&store).mutex("a").unwrap();
+    let waits = crate::spawn(async move { waits.acquire().await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let start = tokio::time::Instant::now();
+    assert!(on(&store).mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
+    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+    drop(guard);
+    waits.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
