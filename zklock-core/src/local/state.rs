@@ -321,6 +321,12 @@ impl<L: Lent, B, O> State<L, B, O> {
         };
         todo.wake = self.callers.waiters.settle_first(|waiting| settle(waiting, todo));
         if mode == Mode::Read {
+            // A writer that only tries keeps nobody out: it is turned away by those who read.
+            if self.callers.anybody_tries() {
+                let tries = |other: &Waiter, _| other.once && other.wants != Mode::Read;
+                let busy = |_: &Waiter| Err(by.busy(&lease));
+                todo.wake_all.extend(self.callers.waiters.settle_where(tries, busy));
+            }
             while self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read) {
                 let wake = self.callers.waiters.settle_first(|waiting| settle(waiting, todo));
                 todo.wake_all.extend(wake);

@@ -82,6 +82,44 @@ fn who_comes_to_a_lost_lease_fetches_for_those_who_wait_already() {
     }
 }
 
+/// The writer is turned away by the readers, and keeps nobody out; one that waits does.
+#[test]
+fn who_tries_to_read_behind_one_who_tries_to_write_enters_beside_the_readers() {
+    let now = Instant::ORIGIN;
+    let by = Numbers(now, Rc::default());
+    let node = Arc::new(TestLease { is_valid: true, node: () });
+    let mut state = State::new(false);
+    let callers = [
+        (Mode::Read, false, Ok(())),
+        (Mode::Write, true, Err(ErrorKind::Busy)),
+        (Mode::Read, true, Ok(())),
+        (Mode::Read, false, Ok(())),
+    ];
+    let join = |state: &mut State<TestLease<()>, u32, u32>, (wants, once)| {
+        let (who, queue_policy) = (Caller::thread(), QueuePolicy::default());
+        let (since, label, ahead) = (now, None, 0);
+        let waiter = Waiter { who, wants, since, once, queue_policy, label, ahead };
+        let closed = || LockError::new(ErrorKind::Closing, "");
+        match state.join(&waiter, &by, |_: &u32| Conflict::None, closed, false) {
+            (Joined::Waits(place), todo) => (place, todo.fetch),
+            (joined, _) => panic!("{joined:?}"),
+        }
+    };
+    let places = callers.map(|(wants, once, _)| join(&mut state, (wants, once)));
+    let writes = join(&mut state, (Mode::Write, false)).0;
+    let late = join(&mut state, (Mode::Read, true)).0;
+    drop(state.fetched(places[0].1.unwrap().driver, Ok(node), &by));
+    let mut polled = |place| match state.poll(place, Waker::noop(), &mut None) {
+        Poll::Ready(settled) => Some(settled.unwrap().1.map(drop).map_err(|error| error.kind())),
+        Poll::Pending => None,
+    };
+    for ((wants, once, expected), (place, _)) in callers.into_iter().zip(places) {
+        assert_eq!(polled(place), Some(expected), "{wants:?}, once: {once}");
+    }
+    assert_eq!(polled(writes), None);
+    assert_eq!(polled(late), Some(Err(ErrorKind::Busy)));
+}
+
 /// While the connection is down, the answer to its question does not come.
 #[test]
 fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
