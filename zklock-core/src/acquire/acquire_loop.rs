@@ -51,7 +51,7 @@ pub fn acquire<'a>(
     turn: Option<&'a SendTurn>,
 ) -> impl Future<Output = Result<Lease, LockError>> + Send {
     let (unused, passed) = (Unused::default(), OnceLock::new());
-    let acquiring =
+    let mut acquiring =
         AcquireLoop { target, vanished, lane_permit, request, seen, turn, unused, passed };
     // An `async fn` would keep each parameter a second time.
     async move { acquiring.run().await.map_err(|error| error.on(acquiring.target.lock.clone())) }
@@ -95,7 +95,7 @@ pub(crate) struct AcquireLoop<'a> {
 }
 
 impl AcquireLoop<'_> {
-    pub(crate) async fn run(&self) -> Result<Lease, LockError> {
+    pub(crate) async fn run(&mut self) -> Result<Lease, LockError> {
         let (lane, vanished) = (self.lane_permit.lane(), self.vanished);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
@@ -109,6 +109,8 @@ impl AcquireLoop<'_> {
                 Ok(lease) => return Ok(lease),
                 Err(setback) => setback,
             };
+            // In a directory that is made anew, their names are those of contenders.
+            self.passed = OnceLock::new();
             if let Some(turn) = self.turn {
                 match setback {
                     Setback::NoDirectory if made == 0 => turn.again(true),

@@ -351,3 +351,40 @@ async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
     assert_eq!(paths, [3, 6, 7].map(path));
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
 }
+
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// The directory is made anew, its numbers begin again, and the name of the inner lock is a contender's.
+#[tokio::test(start_paused = true)]
+async fn a_contender_with_the_former_name_of_another_lock_is_waited_for() {
+    let (store, session) = prompt();
+    let layout = |session: &Session| session.mutex("a").unwrap().with_driver(Numbered::dlock());
+    let held = layout(&on(&store)).acquire().await.unwrap();
+    session.mutex("a/sub_0000000001").unwrap().acquire().await.unwrap().release().await.unwrap();
+    let next = layout(&on(&store));
+    let next = crate::spawn(async move { next.acquire().await });
+    tokio::time::sleep(SETTLED).await;
+    let third = layout(&session);
+    let third = crate::spawn(async move { third.acquire().await });
+    tokio::time::sleep(SETTLED).await;
+    assert_eq!(held.path(), "/zklock/a/sub_0000000000");
+    held.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    tokio::time::sleep(SETTLED).await;
+    // By now it is known that the inner lock is in nobody's way.
+    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    let others = client(&store).await;
+    for name in contenders(&store, "/zklock/a").await {
+        others.delete(&format!("/zklock/a/{name}")).await.unwrap();
+    }
+    others.delete("/zklock/a").await.unwrap();
+    let first = layout(&on(&store)).acquire().await.unwrap();
+    first.release().await.unwrap();
+    let again = layout(&on(&store)).acquire().await.unwrap();
+    assert_eq!(again.path(), "/zklock/a/sub_0000000001");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(again.is_valid() && !third.is_finished(), "two are inside");
+    again.release().await.unwrap();
+    drop(third.await.unwrap().unwrap());
+    drop(next);
+}
