@@ -104,8 +104,8 @@ impl AcquireLoop<'_> {
         let only = recurring.then_some(Which::Czxid(czxid));
         let delete_options = DeleteOptions { only, directory: driver.removes_directory() };
         let path = created.path.into();
-        let node =
-            QueuedNode::new(generation.clone(), path, czxid, payload, delete_options).marking(mark);
+        let node = QueuedNode::new(generation.clone(), path, czxid, payload, delete_options);
+        let node = node.marking(mark).lingering(self.request.lingers);
         let name = node.name();
         let mine = driver.parse(name).filter(|mine| mine.name == name);
         let Some(mine) = mine else {

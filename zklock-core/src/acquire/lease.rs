@@ -30,6 +30,7 @@ pub struct Lease {
     delete_options: DeleteOptions,
     mark: Option<Box<ReleaseMark>>,
     released: AtomicBool,
+    lingers: bool,
     /// The number of contenders that were ahead of its node at first.
     ahead: u32,
 }
@@ -47,6 +48,7 @@ pub struct QueuedNode {
     own: Option<Box<OwnWatch>>,
     payload: Arc<[u8]>,
     kept: bool,
+    lingers: bool,
     /// The number of contenders that were ahead at first, once they were counted.
     ahead: Option<NonZeroU32>,
 }
@@ -70,6 +72,7 @@ impl QueuedNode {
             own: None,
             payload,
             kept: true,
+            lingers: false,
             ahead: None,
         }
     }
@@ -77,6 +80,12 @@ impl QueuedNode {
     /// Sets the mark that it keeps in its directory.
     pub fn marking(mut self, mark: Option<Box<ReleaseMark>>) -> Self {
         self.mark = mark;
+        self
+    }
+
+    /// Sets whether it says that it may be kept for a while after the last release.
+    pub fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
         self
     }
 
@@ -158,9 +167,9 @@ impl QueuedNode {
             watch_own(&generation, &node);
         }
         let (released, delete_options) = (AtomicBool::new(false), self.delete_options);
-        let mark = self.mark.take();
+        let (mark, lingers) = (self.mark.take(), self.lingers);
         let ahead = self.ahead.map_or(0, |ahead| ahead.get() - 1);
-        Ok(Lease { generation, node, delete_options, mark, released, ahead })
+        Ok(Lease { generation, node, delete_options, mark, released, lingers, ahead })
     }
 
     /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
@@ -196,6 +205,12 @@ impl Lease {
     /// The number of contenders that were ahead of its node at first.
     pub fn ahead(&self) -> u32 {
         self.ahead
+    }
+
+    /// Whether its node says that it may be kept for a while after the last release. Who tries elsewhere does
+    /// not wait for another one to give way.
+    pub fn lingers(&self) -> bool {
+        self.lingers
     }
 
     /// The path of the node.

@@ -32,7 +32,7 @@ pub async fn stand_in(
 ) -> Result<Option<Lease>, LockError> {
     let (generation, driver) = (writer.generation(), &target.driver);
     let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
-    let owner = runtime.owner(target.app.as_deref());
+    let owner = runtime.owner(target.app.as_deref()).lingering(writer.lingers());
     let label = label.filter(|_| driver.proof() == Proof::Name);
     let owner = owner.labelled(label.map(|label| &**label));
     let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
@@ -155,6 +155,7 @@ pub async fn stand_in(
         let delete_options = DeleteOptions { only, directory: false };
         let (path, payload) = (path.as_str().into(), new.payload.as_slice().into());
         let node = QueuedNode::new(generation.clone(), path, made, payload, delete_options);
+        let node = node.lingering(writer.lingers());
         match node.succeed(target.of_lock(Mode::Read), writer) {
             Ok(lease) => return Ok(Some(lease)),
             // The commits waited for a connection, and were sent too long ago for a grant; or the process

@@ -175,7 +175,8 @@ impl LockOptions {
     /// the session timeout whether somebody queues behind it, it is let go of, too.
     ///
     /// It does not linger in a ZooKeeper session that is used no more, because the server refused to
-    /// delete another node of it: that session ends with the last node in it.
+    /// delete another node of it: that session ends with the last node in it. Nor does a node linger that
+    /// was created for callers without this option, although this caller shares it with them: it does not say so.
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
     /// timeout. And a caller in another process that only tries finds a node that nobody uses:

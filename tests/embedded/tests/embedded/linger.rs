@@ -164,6 +164,40 @@ async fn a_try_elsewhere_lets_one_of_several_holders_give_way() {
     }
 }
 
+/// Who created it did not know that somebody would keep it: others do not see that it is kept.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_created_by_one_who_does_not_linger_does_not() {
+    let (store, session) = prompt();
+    let (plain, mutex) = (session.mutex("a").unwrap(), lingering(&session));
+    let first = plain.acquire().await.unwrap();
+    let next = crate::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    let path = first.path().to_owned();
+    first.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(next.path(), path);
+    store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(20));
+    next.release().await.unwrap();
+    drop(on(&store).mutex("a").unwrap().try_acquire().await.unwrap());
+    // Its own node is kept.
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_elsewhere_lets_a_reader_give_way_that_was_a_writer() {
+    let (store, session) = prompt();
+    let writer = lingering_reads(&session).write().await.unwrap();
+    let reader = writer.downgrade().await.unwrap();
+    store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(20));
+    reader.release().await.unwrap();
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    drop(on(&store).rw_lock("a").unwrap().try_write().await.unwrap());
+}
+
 /// The one ahead takes the lock when it is let go of.
 #[tokio::test(start_paused = true)]
 async fn a_try_elsewhere_behind_a_waiter_is_busy_at_once() {

@@ -64,7 +64,7 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
             who: to.who,
             label: to.label.clone(),
             ahead: to.ahead.saturating_add(of_node),
-            linger: to.queue_policy.linger,
+            linger: if lease.lingers() { to.queue_policy.linger } else { Duration::ZERO },
             since: self.now,
         });
         self.queue.note_single(&grant);
