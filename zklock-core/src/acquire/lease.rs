@@ -14,7 +14,7 @@ use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::cooldown::release_mark::ReleaseMark;
-use crate::coordinator::traits::{Operation, RequestError, WatchEvent};
+use crate::coordinator::traits::{Link, Operation, RequestError, WatchEvent};
 use crate::divergence::head_age::Age;
 use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
@@ -292,6 +292,14 @@ impl Lease {
     /// Whether it is known that somebody else deleted the node.
     pub fn is_deleted(&self) -> bool {
         self.node.is_gone()
+    }
+
+    /// Whether its node probably stays until it is released, be it lost or not: nobody is known to have
+    /// deleted it, and its ZooKeeper session is in use.
+    pub fn stays(&self) -> bool {
+        let released = self.released.load(Ordering::Acquire);
+        let goes = released || self.is_deleted() || self.generation.is_retired();
+        !goes && self.generation.coordinator().link() == Link::Up
     }
 
     /// Records that somebody else deleted the node.

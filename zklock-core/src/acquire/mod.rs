@@ -2,7 +2,7 @@
 
 pub mod acquire_loop;
 mod enqueue;
-mod granting;
+pub(crate) mod granting;
 pub mod kinds;
 pub mod lease;
 mod looking;

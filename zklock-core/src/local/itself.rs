@@ -22,12 +22,17 @@ const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach
 
 /// Whether a holder can only continue when `who` does.
 pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
-    let in_its_way = || match holder.kept() {
-        Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
-        Kept::ByGuard => who.stops(holder.who()),
-        Kept::Detached => false,
-    };
-    who.is_blocking() && in_its_way() && holder.lease().is_valid()
+    stops_owner(who, holder) && holder.lease().is_valid()
+}
+
+/// The same of one that may have lost the lock, and has not given it back.
+pub fn stops_owner(who: &Caller, holder: &Grant) -> bool {
+    who.is_blocking()
+        && match holder.kept() {
+            Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
+            Kept::ByGuard => who.stops(holder.who()),
+            Kept::Detached => false,
+        }
 }
 
 /// Whether another waiter can only continue when `who` does.

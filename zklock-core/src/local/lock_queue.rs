@@ -40,6 +40,7 @@ use crate::session::releaser::Deletions;
 
 mod behind;
 mod beside;
+mod stuck;
 
 use beside::is_stopped;
 
@@ -218,6 +219,7 @@ impl Engine for Locks {
             return (queue.joined(decided), None);
         }
         let others_may_hold = !inner.state.excludes_others();
+        let looks = inner.looks().filter(|_| may_stop).cloned();
         let mut stuck = matches!(decided, Decided::Waits(_)) && may_stop;
         let mut ahead = Vec::new();
         if stuck {
@@ -227,6 +229,10 @@ impl Engine for Locks {
             ahead.extend(before.map(|other| (other.wants, is_stopped(&who, other))));
         }
         drop(queue.carry_out(inner, todo));
+        if let Some(looks) = looks {
+            // Whoever is in the way may be one that this caller stops.
+            looks.look_again();
+        }
         let joined = queue.joined(decided);
         let beside = if others_may_hold { queue.beside(&who) } else { Vec::new() };
         if stuck {
@@ -267,7 +273,10 @@ impl Engine for Locks {
             drop(place.take());
             if queue.lock().state.anybody_tries() {
                 // Boxed, because most acquires meet nobody.
-                Box::pin(queue.tell_of(fetch.driver, obstacle)).await;
+                Box::pin(queue.tell_of(fetch.driver, obstacle.clone())).await;
+            }
+            if queue.blocks_a_thread() {
+                Box::pin(queue.refuse_behind_lost(&obstacle)).await;
             }
         }
     }

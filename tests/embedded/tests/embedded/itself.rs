@@ -14,7 +14,7 @@ use zklock::{
 };
 use zklock_test_support::Warnings;
 
-use crate::support::{client, join_all, store};
+use crate::support::{client, join_all, late, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {
@@ -407,6 +407,72 @@ async fn a_blocking_acquire_has_the_lease_that_its_own_thread_leaves() {
         tokio::task::yield_now().await;
         assert_deadlock(&lock.blocking_acquire_timeout(LIMIT).unwrap_err());
         drop((first, second, last.await.unwrap().unwrap()));
+    }
+}
+
+/// A session that is over after a silence of three seconds, locks of its own, and their guards in tasks of
+/// this thread, which were lost in a silence that is not over yet.
+async fn lost_in_silence(store: &Embedded) -> (Session, Vec<(AnyLock, AnyGuard)>) {
+    let timeout = Duration::from_secs(3);
+    let session = Session::embedded_builder(store).session_timeout(timeout).open().unwrap();
+    let mut held = Vec::new();
+    for lock in nestable(&session) {
+        let acquires = crate::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap() }
+        });
+        held.push((lock, acquires.await.unwrap()));
+    }
+    store.faults(session.zookeeper_session().unwrap().0).disconnect();
+    for (_, lost) in &held {
+        lost.view().lost().await;
+    }
+    (session, held)
+}
+
+/// The ZooKeeper session lives on, and so does the node until the guard is dropped.
+#[tokio::test]
+async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_and_has_not_given_back() {
+    let store = late();
+    let (session, lost) = lost_in_silence(&store).await;
+    let id = session.zookeeper_session().unwrap();
+    store.faults(id.0).reconnect();
+    for (lock, lost) in lost {
+        refused_at_once(&lock);
+        // Also where it is known already who is in the way, because somebody else waits.
+        let waits = std::thread::spawn({
+            let lock = alone(&lock);
+            move || lock.blocking_acquire().map(drop)
+        });
+        sleep(SHORT).await;
+        let start = Instant::now();
+        refused_at_once(&lock);
+        assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+        // One that was given away may be released elsewhere.
+        let lost = lost.detach();
+        assert_given_up(&alone(&lock).blocking_acquire_timeout(SHORT).unwrap_err());
+        std::thread::spawn(move || drop(lost));
+        waits.join().unwrap().unwrap();
+        drop(alone(&lock).blocking_acquire().unwrap());
+    }
+    assert_eq!(session.zookeeper_session().unwrap(), id);
+}
+
+/// It goes with its session, or somebody deletes it.
+#[tokio::test]
+async fn a_blocking_acquire_waits_behind_what_its_own_thread_lost_where_the_node_goes() {
+    for deleted in [false, true] {
+        let store = late();
+        let (session, lost) = lost_in_silence(&store).await;
+        if deleted {
+            store.faults(session.zookeeper_session().unwrap().0).reconnect();
+            for (_, lost) in &lost {
+                client(&store).await.delete(lost.view().path()).await.unwrap();
+            }
+        }
+        for (lock, _) in &lost {
+            drop(alone(lock).blocking_acquire_timeout(LIMIT).unwrap());
+        }
     }
 }
 

@@ -1,0 +1,64 @@
+//! Waiting for ever behind a node whose lease is over, because the one who lost it cannot give it back.
+
+use std::sync::Arc;
+
+use super::Locks;
+use crate::acquire::granting::is_there;
+use crate::acquire::obstacle::Obstacle;
+use crate::base::policy::RetryPolicy;
+use crate::local::callers::Decides;
+use crate::local::grant::Grant;
+use crate::local::itself::{is_stuck, stops_owner, stuck};
+use crate::local::queue::Queue;
+use crate::local::waiter::Waiter;
+use crate::session::releaser::or_forgotten;
+
+impl Queue<Locks> {
+    /// Whether somebody waits here who blocks a thread.
+    pub(super) fn blocks_a_thread(&self) -> bool {
+        self.lock().state.waiting().any(|waiting| !waiting.once && waiting.who.is_blocking())
+    }
+
+    /// Refuses those who wait for the head of the queue if they keep its owner from giving it back. That it is
+    /// there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by itself.
+    pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
+        while let Some(lost) = self.head_that_stays(obstacle) {
+            let (lease, generation) = (lost.lease(), lost.lease().generation());
+            let there = is_there(generation, lease.path().clone(), lease.only());
+            match or_forgotten(generation, generation.patience(), there).await {
+                Ok(true) if lease.stays() => {
+                    drop(self.decide(|state| state.refuse(|waiting| waits(waiting, &lost), stuck)));
+                    return;
+                }
+                Err(error) if !error.is_definite() => {
+                    generation.pause(RetryPolicy::default().pause(3)).await;
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// The grant of the head of the queue, if it is one of this session, and somebody waits here who keeps it
+    /// from its end.
+    fn head_that_stays(self: &Arc<Self>, obstacle: &Obstacle) -> Option<Arc<Grant>> {
+        // Of several leases, another one may become free.
+        if self.most() > 1 || obstacle.is_old || !self.blocks_a_thread() {
+            return None;
+        }
+        let is_head = |by: &&Arc<Grant>| {
+            let lease = by.lease();
+            // Who waits on another connection does not keep this one open.
+            let same = Arc::ptr_eq(lease.generation(), obstacle.generation());
+            same && *lease.path() == obstacle.head && lease.stays()
+        };
+        let holders = self.holders();
+        let head = holders.iter().find(is_head)?.clone();
+        let is_waited_for = self.lock().state.waiting().any(|waiting| waits(waiting, &head));
+        is_waited_for.then_some(head)
+    }
+}
+
+fn waits(waiting: &Waiter, head: &Grant) -> bool {
+    let stopped = stops_owner(&waiting.who, head);
+    !waiting.once && is_stuck(waiting.wants, [(head.mode(), stopped)])
+}
