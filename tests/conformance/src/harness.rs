@@ -11,7 +11,7 @@ use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
 use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_test_support::{Direction, Proxy, ZooKeeper};
 
-/// The client breaks a connection that is silent for two fifths of it, which a busy machine may be.
+/// The client breaks a connection that is silent for four fifteenths of it, which a busy machine may be.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A ZooKeeper to test on. It must reap containers every second.

@@ -44,6 +44,9 @@ fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
     let (tell, told) = mpsc::channel();
     let (here, asleep) = (session.clone(), world.clone());
     process.spawn(async move {
+        // Its heartbeats: the client library leaves a connection on which nothing comes, as that of an idle
+        // client, which waits for the answer to its ping.
+        let held = here.mutex("held").unwrap().acquire().await.unwrap();
         let lock = here.rw_lock("orders").unwrap();
         let writing = lock.write().await.unwrap();
         if steps_down {
@@ -55,6 +58,8 @@ fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
             assert!(lock.write().await.unwrap().is_valid());
         }
         tell.send(asleep.now()).unwrap();
+        asleep.sleep_until(SLOW.1).await;
+        assert!(held.is_valid());
     });
     let (say, said) = mpsc::channel();
     let asleep = world.clone();
@@ -66,8 +71,9 @@ fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
         asleep.sleep_until(10 * SLOW.1).await;
         drop(session);
     });
-    // Not at once: the client library would leave a server that is silent for so long.
-    for (at, latency) in [(SLOW.0 - 5 * SECOND, SECOND), (SLOW.0, answer / 2), (SLOW.1, 200)] {
+    // Not at once, for the same reason.
+    let slower = (1..=5).map(|step| (SLOW.0 - (5 - step) * 2 * SECOND, answer / 10 * step));
+    for (at, latency) in slower.chain([(SLOW.1, 200)]) {
         let network = ensemble.clone();
         let weather = Weather { latency, ..Weather::default() };
         world.at(at, move || network.set_weather(weather));

@@ -45,9 +45,31 @@ pub const HEARTBEATS: u32 = 6;
 /// T/3 without an answered commit makes a session suspect.
 pub const SUSPECT: u32 = 3;
 
-/// The client is silent for at most T/5: each T/20 it checks whether it has sent nothing for
-/// 3 T/20, and then sends a ping.
+/// A client that has nothing to ask is silent for at most T/5, which is six ticks of the client library or
+/// more; eight ticks are the time of [`leave`]. At the first tick at which it has sent nothing for three, it
+/// sends a ping: after four ticks at most. While that is not answered, it sends no other one; but at the
+/// first tick at which it has received nothing for eight, it leaves the connection: six ticks after that ping,
+/// if what was sent before it was answered within a tick. A slower answer makes it longer by as much.
 pub const SILENCE: u32 = 5;
+
+/// How long a connection may be silent before the client leaves it: of the timeout that the server granted,
+/// and with several servers to go to or with one.
+///
+/// Six of its eight ticks are T/[`SILENCE`]; the library's own choice, two fifths of T, is too long for that.
+/// A client with several servers leaves a silent one after T/6, if that is not too
+/// [short](SHORTEST_SILENCE). So it can find one frozen server, come upon it once more, and still be
+/// connected to the next before a lease runs out.
+pub fn leave(session_timeout: Duration, several: bool) -> Duration {
+    let sixth = session_timeout / 6;
+    match several && sixth >= SHORTEST_SILENCE {
+        true => sixth,
+        false => session_timeout / SILENCE * 8 / 6,
+    }
+}
+
+/// The shortest silence for which a client with several servers leaves one earlier than it leaves the only
+/// one, so that a busy server does not lose its clients.
+pub const SHORTEST_SILENCE: Duration = s(1);
 
 /// The time before a missing reply is acted upon for the first time; each further time takes twice
 /// as long. A heartbeat, and at most a second: short enough for a call with the default deadline, or
@@ -67,12 +89,6 @@ pub fn look_without_watch(session_timeout: Duration) -> Duration {
 pub fn long_wait(session_timeout: Duration) -> Duration {
     session_timeout.max(s(5))
 }
-
-/// A client with several servers leaves a silent one after T/6, and not after the library's two
-/// fifths. So it can find one frozen server, come upon it once more, and still be connected to the
-/// next before a lease runs out. But it never leaves sooner than this, so that a busy server does
-/// not lose its clients.
-pub const SHORTEST_SILENCE: Duration = s(1);
 
 // Connections.
 
@@ -164,3 +180,46 @@ pub const WARN: Duration = s(1);
 
 /// How long test locks wait for events, which never come if there is no thread for them.
 pub const TEST_EVENTS: Duration = s(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest time between two messages of a client whose server answers within `answer`, and then
+    /// answers no ping: as the client library counts it, in ticks.
+    fn ticks_of_silence(answer: u32) -> u32 {
+        // In hundredths of a tick. The ticks are the multiples of 100.
+        let tick = |after: u32| after.div_ceil(100) * 100;
+        let silent = (1..=100).map(|sent| {
+            let ping = tick(sent + 300);
+            let left = tick(sent + answer + 800);
+            (ping - sent).max(left - ping)
+        });
+        silent.max().unwrap_or_default().div_ceil(100)
+    }
+
+    #[test]
+    fn a_client_whose_pings_are_not_answered_is_silent_no_longer_than_is_allowed_for() {
+        assert_eq!(ticks_of_silence(100), 6);
+        for millis in (100..120_000).step_by(100) {
+            let session_timeout = ms(millis);
+            for several in [false, true] {
+                let leave = leave(session_timeout, several);
+                let silent = leave / 8 * ticks_of_silence(100);
+                assert!(silent <= session_timeout / SILENCE, "{session_timeout:?}: {silent:?}");
+                // Of what is longer, the library takes no notice.
+                assert!(leave <= session_timeout * 3 / 5);
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_server_is_left_sooner_where_there_are_others() {
+        for (seconds, one, several) in
+            [(4, 1_066, 1_066), (6, 1_600, 1_000), (10, 2_666, 1_666), (30, 8_000, 5_000)]
+        {
+            let left = |others| leave(s(seconds), others).as_millis();
+            assert_eq!((left(false), left(true)), (one, several), "{seconds} s");
+        }
+    }
+}

@@ -54,6 +54,9 @@ impl Connecting {
 /// How long to rest after no server let us in, at first and at most.
 const PAUSE: (u64, u64) = (50_000, 500_000);
 
+/// How often a session is opened until one has the timeout that it asks for.
+const DIALS: u32 = 3;
+
 /// How long to wait for a server's sign of life, at most.
 const LOOK: u64 = 2_000_000;
 
@@ -149,16 +152,7 @@ async fn attempt(
     connecting: &Connecting,
     candidates: Vec<usize>,
 ) -> Result<Arc<dyn Coordinator>, RequestError> {
-    let client = shared.act(|machine| machine.open(process, connecting, candidates));
-    // The client's own task: whoever drops the attempt drops it.
-    let mut attempt = Attempt { shared: shared.clone(), client, kept: false };
-    let driver = Driver { shared: shared.clone(), client };
-    process.spawn(driver.run());
-    let opened =
-        Until::new(shared, client, Err(no_hosts()), |client: &Client| client.opened.clone());
-    opened.await?;
-    attempt.kept = true;
-    let session = SimulatedCoordinator::new(shared.clone(), process.clone(), client);
+    let (client, session) = granted(shared, process, connecting, candidates).await?;
     // The chroot is there; it is asked for again where the answer is lost.
     let mut pause = micros(times::reply(session.session_timeout()));
     loop {
@@ -174,6 +168,35 @@ async fn attempt(
         }
         pause *= 2;
     }
+}
+
+/// A session that asked for what is granted: where it is something else, it is closed, and another one asks
+/// for that.
+async fn granted(
+    shared: &Arc<Shared>,
+    process: &Process,
+    connecting: &Connecting,
+    candidates: Vec<usize>,
+) -> Result<(u64, SimulatedCoordinator), RequestError> {
+    let mut connecting = connecting.clone();
+    for _ in 0..DIALS {
+        let candidates = candidates.clone();
+        let client = shared.act(|machine| machine.open(process, &connecting, candidates));
+        // The client's own task: whoever drops the attempt drops it.
+        let mut attempt = Attempt { shared: shared.clone(), client, kept: false };
+        let driver = Driver { shared: shared.clone(), client };
+        process.spawn(driver.run());
+        let opened =
+            Until::new(shared, client, Err(no_hosts()), |client: &Client| client.opened.clone());
+        opened.await?;
+        attempt.kept = true;
+        let session = SimulatedCoordinator::new(shared.clone(), process.clone(), client);
+        if session.session_timeout() == connecting.session_timeout {
+            return Ok((client, session));
+        }
+        connecting.session_timeout = session.session_timeout();
+    }
+    Err(RequestError::Unreachable("each server grants another session timeout".to_owned()))
 }
 
 /// A session that is being opened; dropped, its connection is closed and the session left alone.

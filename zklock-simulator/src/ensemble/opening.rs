@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use zklock_core::base::times;
+
 use super::client::{Client, Phase, State, Timing};
 use super::connector::{Connecting, micros};
 use super::machine::Machine;
 use crate::executor::Process;
-
-/// Below this, a client with several servers waits as long as it would with one.
-const SHORTEST_SILENCE: u64 = 1_000_000;
 
 /// What a look at a server shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,10 +71,7 @@ impl Machine {
     ) -> u64 {
         let timeout = micros(connecting.session_timeout);
         let several = candidates.len() > 1;
-        let configured = match several && timeout / 6 >= SHORTEST_SILENCE {
-            true => timeout / 6,
-            false => 0,
-        };
+        let configured = micros(times::leave(connecting.session_timeout, several));
         let mut servers =
             if several { candidates } else { candidates.repeat(repetitions(timeout)) };
         self.shuffle(&mut servers);

@@ -70,12 +70,27 @@ async fn it_is_lost_after_a_third_of_the_session_timeout_without_an_answer() {
     let guard = mutex(&session).acquire().await.unwrap();
     let faults = faults(&store, &session);
     assert!(guard.remaining() <= SUSPECT);
-    faults.silence();
+    faults.hold_replies();
     sleep(SUSPECT - Duration::from_millis(1)).await;
     assert!(guard.is_valid() && !guard.remaining().is_zero());
     sleep(Duration::from_millis(2)).await;
     assert!(!guard.is_valid() && guard.remaining().is_zero());
     // The client has not even noticed.
+    faults.release();
+    sleep(SHORT).await;
+    assert!(!guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_silence_it_is_lost_when_the_client_leaves_the_connection() {
+    let (store, session) = store();
+    let guard = mutex(&session).acquire().await.unwrap();
+    let (faults, start) = (faults(&store, &session), Instant::now());
+    faults.silence();
+    guard.lost().await;
+    assert!(!guard.is_valid());
+    let took = start.elapsed();
+    assert!(took > SUSPECT * 3 / 4 && took < SUSPECT, "{took:?}");
     faults.reconnect();
     sleep(SHORT).await;
     assert!(!guard.is_valid());

@@ -146,12 +146,15 @@ async fn who_stops_at_suspect_is_lost_in_time_and_its_session_says_so() {
         assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
     }
 
-    // One that is silent is in doubt after a third of the session timeout.
+    // One that is silent is in doubt after a third of the session timeout, or when the client leaves it.
     let all_here = all(&session, careful).await;
     let control = Control::timers();
     proxy.black_hole(true);
     let start = Instant::now();
-    lost_in_silence(&control, &all_here).await;
+    for (kind, held) in &all_here {
+        let took = lost(*kind, held, start).await;
+        control.within(&format!("{kind:?} in silence"), took, T / 3);
+    }
     until("it says so", || (session.state() == SessionState::Suspended).then_some(())).await;
     control.within("suspended in silence", start.elapsed(), T / 3);
     assert!(patient.is_valid());

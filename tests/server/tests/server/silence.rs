@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zklock::{ErrorKind, MutexGuard, Session};
-use zklock_test_support::{Action, Control, Cut, Direction, Matcher, Proxy, monotonic_ns};
+use zklock_test_support::{
+    Action, Control, Cut, Direction, Matcher, OpCode, Proxy, Rule, measured, monotonic_ns,
+};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -153,6 +155,121 @@ async fn a_session_that_is_idle_is_silent_no_longer_than_its_margin_allows_for()
         );
     }
     bed.end().await;
+}
+
+/// The servers that a session knows: proxies in front of one.
+struct Known(Vec<Proxy>);
+
+impl Known {
+    fn new(bed: &Bed, count: usize) -> Self {
+        Known((0..count).map(|_| bed.proxy()).collect())
+    }
+
+    fn addrs(&self) -> String {
+        self.0.iter().map(Proxy::addr).collect::<Vec<_>>().join(",")
+    }
+
+    /// How many ZooKeeper sessions were opened.
+    fn sessions(&self) -> usize {
+        self.0.iter().map(|proxy| proxy.sessions().len()).sum()
+    }
+
+    /// What was sent to the server, and when.
+    fn sent(&self) -> Vec<(OpCode, Instant)> {
+        let logs = self.0.iter().flat_map(Proxy::log);
+        let sent = logs.filter(|frame| frame.direction == Direction::ToServer);
+        let mut sent: Vec<_> = sent.map(|frame| (frame.opcode, frame.at)).collect();
+        sent.sort_by_key(|(_, at)| *at);
+        sent
+    }
+
+    /// Answers no ping until the client has left the connection. Returns for how long it sent nothing before it
+    /// came back.
+    async fn silence(&self) -> Duration {
+        let connects = |sent: &[(OpCode, Instant)]| {
+            sent.iter().filter(|(opcode, _)| *opcode == OpCode::Connect).count()
+        };
+        let before = connects(&self.sent());
+        let unanswered = |proxy: &Proxy| proxy.on(Matcher::reply(OpCode::Ping), Action::Drop);
+        let rules: Vec<_> = self.0.iter().map(unanswered).collect();
+        let sent =
+            until("it comes back", || Some(self.sent()).filter(|sent| connects(sent) > before));
+        let sent = sent.await;
+        rules.iter().for_each(Rule::release);
+        let back = sent.iter().rposition(|(opcode, _)| *opcode == OpCode::Connect).unwrap();
+        let [(last, left), (_, back)] = sent[back - 1..=back] else { panic!("{sent:?}") };
+        assert_eq!(last, OpCode::Ping);
+        back - left
+    }
+}
+
+/// It sends no second ping while the first is not answered: what ends its silence is that it leaves the
+/// connection.
+#[tokio::test]
+async fn a_session_whose_pings_are_not_answered_is_silent_no_longer_than_its_margin_allows_for() {
+    Bed::measured("no-pongs", async |bed| {
+        let mut late = Vec::new();
+        // With several servers, those are left sooner if the timeout is 6 s or more.
+        for (servers, seconds) in [(1, 12), (2, 5)] {
+            let (known, t) = (Known::new(&bed, servers), Duration::from_secs(seconds));
+            let builder = bed.builder_at(&known.addrs()).session_timeout(t);
+            let session = bed.adopt(builder.connect().await.unwrap());
+            assert_eq!((session.timing().unwrap().session_timeout, known.sessions()), (t, 1));
+            let control = Control::timers();
+            let silent = known.silence().await;
+            late.extend(control.late("no answers to pings", silent, t / 5, 0));
+            until("it is connected", || session.is_ready().then_some(())).await;
+        }
+        bed.end().await;
+        late
+    })
+    .await;
+}
+
+/// When it pings, and when it leaves a connection, depends on what was granted, not on what was asked for.
+#[tokio::test]
+async fn a_session_that_is_granted_another_timeout_is_silent_no_longer_than_that_allows_for() {
+    const GRANTED: Duration = Duration::from_secs(6);
+    measured(async |_| {
+        let bed = Bed::own_with(|server| {
+            server.min_session_timeout(GRANTED).max_session_timeout(GRANTED)
+        });
+        let mut late = Vec::new();
+        for (servers, asked) in [(1, 13), (2, 20), (1, 1)] {
+            let known = Known::new(&bed, servers);
+            let builder =
+                bed.builder_at(&known.addrs()).session_timeout(Duration::from_secs(asked));
+            let session = bed.adopt(builder.connect().await.unwrap());
+            assert_eq!(session.timing().unwrap().session_timeout, GRANTED);
+            let what = format!("{servers} servers, {asked} s");
+            // The session that asked for something else is closed.
+            let (id, _) = session.zookeeper_session().unwrap();
+            let is_ours =
+                |id| known.0.iter().any(|one| one.sessions().iter().any(|key| key.id == id));
+            until("the other session is closed", || {
+                let open = bed.server().sessions();
+                let mut ours = open.iter().map(|open| open.id).filter(|id| is_ours(*id));
+                (ours.next() == Some(id) && ours.next().is_none()).then_some(())
+            })
+            .await;
+            let control = Control::timers();
+            // Some pings that are answered.
+            let before = known.sent().len();
+            let sent =
+                until("it pings", || Some(known.sent()).filter(|sent| sent.len() > before + 3));
+            let sent = sent.await;
+            let pings = sent[sent.len() - 4..].windows(2).map(|pair| pair[1].1 - pair[0].1);
+            late.extend(control.late(&what, pings.max().unwrap(), GRANTED / 5, 0));
+            let silent = known.silence().await;
+            late.extend(control.late(&what, silent, GRANTED / 5, 0));
+            // Nor does it leave a server as soon as with what was asked for.
+            assert!(asked > 1 || silent > GRANTED / 15, "{what}: {silent:?}");
+            until("it is connected", || session.is_ready().then_some(())).await;
+        }
+        bed.end().await;
+        late
+    })
+    .await;
 }
 
 /// Nothing of the caller's runs where ZooKeeper's answers and events arrive.

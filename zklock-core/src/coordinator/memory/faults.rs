@@ -216,7 +216,7 @@ impl Faults {
     }
 
     /// Swallows everything from now on, in both directions. The client still believes that it is
-    /// connected; after 2/5 of the session timeout it notices, and continues as after
+    /// connected; after 4/15 of the session timeout it notices, and continues as after
     /// [`disconnect`](Faults::disconnect).
     ///
     /// ```

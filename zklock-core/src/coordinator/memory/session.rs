@@ -8,13 +8,14 @@ use super::fault::Plan;
 use super::late::Travel;
 use super::request::{Answer, Request};
 use crate::base::clock::Instant;
+use crate::base::times;
 use crate::coordinator::traits::{Link, RequestError};
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Up,
-    /// Nothing arrives any more, and the client has not noticed: it does after 2/5 of the session
+    /// Nothing arrives any more, and the client has not noticed: it does after 4/15 of the session
     /// timeout without a reply.
     Silent(Instant),
     /// Broken at this time, and the client knows.
@@ -137,7 +138,9 @@ impl Session {
     /// When the client notices that nothing is answered.
     pub(super) fn notices_at(&self) -> Option<Instant> {
         match self.wire {
-            Wire::Silent(since) if self.over.is_none() => Some(since + self.timeout * 2 / 5),
+            Wire::Silent(since) if self.over.is_none() => {
+                Some(since + times::leave(self.timeout, false))
+            }
             _ => None,
         }
     }

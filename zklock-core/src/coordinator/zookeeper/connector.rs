@@ -189,29 +189,53 @@ async fn attempt(
     servers: &ConnectString,
     candidates: &[&str],
 ) -> Result<Client, RequestError> {
-    let timeout = options.session_timeout;
-    let mut connector = Client::connector().with_session_timeout(timeout);
-    for auth in &options.auth {
-        connector = connector.with_auth(&auth.scheme, &auth.credentials);
-    }
-    let times = if candidates.len() == 1 {
-        repetitions(timeout)
-    } else {
-        // When all have failed, the servers are probed again.
-        connector = connector.with_fail_eagerly();
-        if timeout / 6 >= times::SHORTEST_SILENCE {
-            connector = connector.with_connection_timeout(timeout / 6);
-        }
-        1
-    };
-    let cluster = servers.to_client(candidates, times);
-    let client = dial(connector, options, &cluster).await.map_err(request_error)?;
+    let client = granted(options, servers, candidates).await?;
     // The client library accepts any chroot; a missing one would appear later, as a parent that
     // cannot be created.
     match shows_root(&client).await.map_err(request_error)? {
         true => Ok(client),
         false => Err(RequestError::NoNode),
     }
+}
+
+/// How often a session is opened until one has the timeout that it asks for. Servers of different settings may
+/// grant different ones.
+const DIALS: u32 = 3;
+
+/// Opens a session that asks for the timeout which the server grants.
+///
+/// When to ping and when to leave a silent connection, the client library is told before it knows what the
+/// server grants. With the times of another timeout, the session could be silent for longer than the
+/// [margin](times::SILENCE) of its leases allows for, or leave a busy server too soon: so it is closed, and
+/// another one asks for what was granted.
+async fn granted(
+    options: &ZooKeeperOptions,
+    servers: &ConnectString,
+    candidates: &[&str],
+) -> Result<Client, RequestError> {
+    let several = candidates.len() > 1;
+    let mut timeout = options.session_timeout;
+    for _ in 0..DIALS {
+        let leave = times::leave(timeout, several);
+        let mut connector =
+            Client::connector().with_session_timeout(timeout).with_connection_timeout(leave);
+        for auth in &options.auth {
+            connector = connector.with_auth(&auth.scheme, &auth.credentials);
+        }
+        let times = if several { 1 } else { repetitions(timeout) };
+        if several {
+            // When all have failed, the servers are probed again.
+            connector = connector.with_fail_eagerly();
+        }
+        let cluster = servers.to_client(candidates, times);
+        let client = dial(connector, options, &cluster).await.map_err(request_error)?;
+        // The protocol counts milliseconds.
+        if client.session_timeout().as_millis() == timeout.as_millis() {
+            return Ok(client);
+        }
+        timeout = client.session_timeout();
+    }
+    Err(RequestError::Unreachable("each server grants another session timeout".to_owned()))
 }
 
 /// Asks for the root, again and again: if the answer is lost on a connection that lives on, nothing else
