@@ -15,7 +15,10 @@ fn without(word: &str) -> &'static str {
     match word {
         "cons" => "zklock why cannot say that a holder is silent or gone",
         "mntr" => "zklock doctor cannot say whether the data of a server are those of its leader",
-        "conf" => "zklock doctor cannot say whether the session timeout fits the servers' tickTime",
+        "conf" => {
+            "zklock doctor cannot say whether the session timeout fits the servers' tickTime, nor \
+             zklock why that a holder in an ensemble is gone"
+        }
         _ => "zklock doctor cannot say whether a server has a quorum",
     }
 }

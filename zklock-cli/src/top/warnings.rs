@@ -39,7 +39,8 @@ pub(crate) fn of(lock: &Lock, held: Held, waited: Duration, views: &[View]) -> V
                 .to_owned(),
         );
     }
-    if lock.holders.is_empty() {
+    // While it rests, nobody can hold it.
+    if lock.holders.is_empty() && lock.until.is_none() {
         warnings.push("nobody holds it, but somebody waits".to_owned());
     }
     warnings.dedup();
@@ -96,6 +97,8 @@ mod tests {
         assert_eq!(stays, ["its node belongs to no session and stays"]);
         lock.waiters.append(&mut lock.holders);
         assert_eq!(of(&lock, short, short.most, &well), ["nobody holds it, but somebody waits"]);
+        lock.until = Some(std::time::SystemTime::UNIX_EPOCH);
+        assert_eq!(of(&lock, short, short.most, &well), [""; 0]);
     }
     #[tokio::test]
     async fn the_age_of_a_node_alone_does_not_say_that_a_lock_is_held_for_long() {
