@@ -58,14 +58,18 @@ pub const SILENCE: u32 = 5;
 /// Six of its eight ticks are T/[`SILENCE`]; the library's own choice, two fifths of T, is too long for that.
 /// A client with several servers leaves a silent one after T/6, if that is not too
 /// [short](SHORTEST_SILENCE). So it can find one frozen server, come upon it once more, and still be
-/// connected to the next before a lease runs out.
+/// connected to the next before a lease runs out. And where three ticks are longer than the library waits with
+/// a ping, a sixth is short enough, too.
 pub fn leave(session_timeout: Duration, several: bool) -> Duration {
-    let sixth = session_timeout / 6;
-    match several && sixth >= SHORTEST_SILENCE {
+    let (sixth, usual) = (session_timeout / 6, session_timeout / SILENCE * 8 / 6);
+    match several && sixth >= SHORTEST_SILENCE || usual * 3 / 8 > LATEST_PING {
         true => sixth,
-        false => session_timeout / SILENCE * 8 / 6,
+        false => usual,
     }
 }
+
+/// The library sends a ping after that time at the latest, and not after three ticks.
+const LATEST_PING: Duration = s(10);
 
 /// The shortest silence for which a client with several servers leaves one earlier than it leaves the only
 /// one, so that a busy server does not lose its clients.
@@ -185,13 +189,13 @@ pub const TEST_EVENTS: Duration = s(10);
 mod tests {
     use super::*;
 
-    /// The longest time between two messages of a client whose server answers within `answer`, and then
-    /// answers no ping: as the client library counts it, in ticks.
-    fn ticks_of_silence(answer: u32) -> u32 {
+    /// The longest time between two messages of a client whose server answers within a tick, and then
+    /// answers no ping: as the client library counts it, in ticks. It is idle for `idle` before a ping.
+    fn ticks_of_silence(idle: u32) -> u32 {
         // In hundredths of a tick. The ticks are the multiples of 100.
-        let tick = |after: u32| after.div_ceil(100) * 100;
+        let (tick, answer) = (|after: u32| after.div_ceil(100) * 100, 100);
         let silent = (1..=100).map(|sent| {
-            let ping = tick(sent + 300);
+            let ping = tick(sent + idle);
             let left = tick(sent + answer + 800);
             (ping - sent).max(left - ping)
         });
@@ -200,12 +204,14 @@ mod tests {
 
     #[test]
     fn a_client_whose_pings_are_not_answered_is_silent_no_longer_than_is_allowed_for() {
-        assert_eq!(ticks_of_silence(100), 6);
-        for millis in (100..120_000).step_by(100) {
+        assert_eq!(ticks_of_silence(300), 6);
+        for millis in (100..600_000).step_by(100) {
             let session_timeout = ms(millis);
             for several in [false, true] {
                 let leave = leave(session_timeout, several);
-                let silent = leave / 8 * ticks_of_silence(100);
+                let latest = LATEST_PING.as_millis() * 100 / (leave / 8).as_millis().max(1);
+                let idle = u32::try_from(latest).unwrap_or(u32::MAX).min(300);
+                let silent = leave / 8 * ticks_of_silence(idle);
                 assert!(silent <= session_timeout / SILENCE, "{session_timeout:?}: {silent:?}");
                 // Of what is longer, the library takes no notice.
                 assert!(leave <= session_timeout * 3 / 5);
