@@ -42,6 +42,8 @@ struct Sibling {
     kept: Kept,
     /// Whether it has the slot.
     inside: bool,
+    /// Whether it has ended, and those that were nested in it keep the slot.
+    ended: bool,
 }
 
 /// The largest number of readers that share a slot.
@@ -65,7 +67,7 @@ impl Slot {
         let mut siblings = self.siblings();
         siblings.asked += 1;
         let number = siblings.asked;
-        siblings.all.push(Sibling { number, who, mode, kept, inside: false });
+        siblings.all.push(Sibling { number, who, mode, kept, inside: false, ended: false });
         drop(siblings);
         Asked { slot: self, number, mode }
     }
@@ -117,6 +119,8 @@ impl Asked {
     pub fn is_stuck(&self, who: &Caller) -> bool {
         let stops = |other: &Sibling| match other.kept {
             Kept::Detached => false,
+            // Those that keep the slot may be elsewhere.
+            _ if other.ended => false,
             // The guard may have been moved.
             Kept::ByGuard if other.inside => who.is_blocking() && who.stops(&other.who),
             _ => stops_waiter(who, &other.who),
@@ -136,7 +140,11 @@ impl Asked {
                 other.inside && other.kept == Kept::ByGuard && other.who.is_same(&who)
             };
             let own = siblings.all.iter().find(own)?;
-            Some(format!("{} holds the lock itself, by a nested guard in the same scope", own.who))
+            Some(if own.ended {
+                format!("what was nested in an earlier guard of {} still holds the lock", own.who)
+            } else {
+                format!("{} holds the lock itself, by a nested guard in the same scope", own.who)
+            })
         };
         own().map(|_| own)
     }
@@ -168,6 +176,16 @@ impl Turn {
     }
 }
 
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // However deep they are nested, not one within the other.
+        let mut around = self.around.take();
+        while let Some(mut turn) = around.and_then(Arc::into_inner) {
+            around = turn.around.take();
+        }
+    }
+}
+
 /// The turn of a nested guard. The guards in its scope keep that turn, too: as long as one of them holds
 /// the lock, no sibling does.
 #[derive(Debug)]
@@ -187,14 +205,7 @@ impl NestedTurn {
 
 impl Drop for NestedTurn {
     fn drop(&mut self) {
-        // Whoever keeps the turn from now on may be elsewhere.
-        if Arc::strong_count(&self.0) > 1 {
-            self.0.asked.change(|sibling| {
-                if sibling.kept == Kept::InScope {
-                    sibling.kept = Kept::ByGuard;
-                }
-            });
-        }
+        self.0.asked.change(|sibling| sibling.ended = true);
     }
 }
 

@@ -130,6 +130,14 @@ impl Queue<Locks> {
         }
     }
 
+    /// The same where a waiter blocks its thread: it is refused behind what that thread has lost.
+    async fn tell_blocked(self: Arc<Self>, driver: u64, obstacle: Obstacle) {
+        if self.lock().state.anybody_tries() {
+            self.tell_of(driver, obstacle.clone()).await;
+        }
+        self.refuse_behind_lost(&obstacle).await;
+    }
+
     /// Creates a reader's node in the place of a writer's, which is then deleted.
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
@@ -271,12 +279,11 @@ impl Engine for Locks {
             let obstacle = seen.next().await;
             // It has its node: later ones are behind it on any connection.
             drop(place.take());
-            if queue.lock().state.anybody_tries() {
-                // Boxed, because most acquires meet nobody.
-                Box::pin(queue.tell_of(fetch.driver, obstacle.clone())).await;
-            }
+            // Boxed, because most acquires meet nobody.
             if queue.blocks_a_thread() {
-                Box::pin(queue.refuse_behind_lost(&obstacle)).await;
+                Box::pin(queue.clone().tell_blocked(fetch.driver, obstacle)).await;
+            } else if queue.lock().state.anybody_tries() {
+                Box::pin(queue.tell_of(fetch.driver, obstacle)).await;
             }
         }
     }

@@ -27,8 +27,8 @@ impl Queue<Locks> {
             let there = is_there(generation, lease.path().clone(), lease.only());
             match or_forgotten(generation, generation.patience(), there).await {
                 Ok(true) if lease.stays() => {
+                    // Perhaps readers of other threads have lost it as well, whom others wait for.
                     drop(self.decide(|state| state.refuse(|waiting| waits(waiting, &lost), stuck)));
-                    return;
                 }
                 Err(error) if !error.is_definite() => {
                     generation.pause(RetryPolicy::default().pause(3)).await;
@@ -52,9 +52,10 @@ impl Queue<Locks> {
             same && *lease.path() == obstacle.head && lease.stays()
         };
         let holders = self.holders();
-        let head = holders.iter().find(is_head)?.clone();
-        let is_waited_for = self.lock().state.waiting().any(|waiting| waits(waiting, &head));
-        is_waited_for.then_some(head)
+        let inner = self.lock();
+        let is_waited_for =
+            |by: &&Arc<Grant>| inner.state.waiting().any(|waiting| waits(waiting, by));
+        holders.iter().filter(is_head).find(is_waited_for).cloned()
     }
 }
 
