@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::text::printable;
-use crate::words::{admin, host, is_refusal, word, word_from};
+use crate::words::{admin, host, is_refusal, whole, word, word_from};
 
 /// A server, as it tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,12 +109,9 @@ fn of_admin(conf: &Value, monitor: &Value) -> Option<Member> {
     Some(Member::Among {
         own: conf["server_id"].as_u64()?,
         votes: role != "observer",
-        voters: monitor["quorum_size"].as_u64()?.try_into().ok()?,
+        voters: whole(&monitor["quorum_size"].to_string())?,
         // Those that do not vote follow the leader, or one that tells how many follow it.
-        observers: monitor["synced_observers"]
-            .as_u64()
-            .and_then(|count| count.try_into().ok())
-            .unwrap_or(0),
+        observers: whole(&monitor["synced_observers"].to_string()).unwrap_or(0),
     })
 }
 

@@ -2,6 +2,7 @@
 //! All may be forbidden. A server as it is shipped allows none, and Debian's has no AdminServer.
 
 use std::env;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -173,19 +174,24 @@ fn of_mntr(said: &str) -> Option<Digests> {
     };
     Some(Digests {
         role: field("zk_server_state")?.1.to_owned(),
-        mismatches: field("zk_digest_mismatches_count")?.1.parse().ok()?,
-        up: Duration::from_millis(field("zk_uptime")?.1.parse().ok()?),
-        voters: field("zk_quorum_size").and_then(|one| one.1.parse().ok()),
+        mismatches: whole(field("zk_digest_mismatches_count")?.1)?,
+        up: Duration::from_millis(whole(field("zk_uptime")?.1)?),
+        voters: field("zk_quorum_size").and_then(|one| whole(one.1)),
     })
 }
 
 fn of_monitor(told: &Value) -> Option<Digests> {
     Some(Digests {
         role: told["server_state"].as_str()?.to_owned(),
-        mismatches: told["digest_mismatches_count"].as_u64()?,
-        up: Duration::from_millis(told["uptime"].as_u64()?),
-        voters: told["quorum_size"].as_u64().and_then(|size| size.try_into().ok()),
+        mismatches: whole(&told["digest_mismatches_count"].to_string())?,
+        up: Duration::from_millis(whole(&told["uptime"].to_string())?),
+        voters: whole(&told["quorum_size"].to_string()),
     })
+}
+
+/// Reads a figure of a server, which has `3.0` for 3 where it is set up for Prometheus.
+pub(crate) fn whole<N: FromStr>(figure: &str) -> Option<N> {
+    figure.strip_suffix(".0").unwrap_or(figure).parse().ok()
 }
 
 /// Returns what a server is set up with.
@@ -305,7 +311,13 @@ mod tests {
             up: Duration::from_millis(2500),
             voters: Some(3),
         });
-        assert_eq!((of_mntr(said), of_monitor(&told)), (both.clone(), both));
+        assert_eq!((of_mntr(said), of_monitor(&told)), (both.clone(), both.clone()));
+        // With its provider for Prometheus.
+        let doubles = serde_json::json!({
+            "server_state": "leader", "digest_mismatches_count": 17.0, "uptime": 2500.0,
+            "quorum_size": 3.0,
+        });
+        assert_eq!(of_monitor(&doubles), both);
         assert_eq!(of_mntr("zk_version\t3.5.9\nzk_server_state\tleader\n"), None);
     }
 

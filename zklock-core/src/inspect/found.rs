@@ -1,6 +1,6 @@
 //! Which locks there are, and in which layouts.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -51,39 +51,22 @@ fn is_permit_of_curator(child: &str) -> bool {
     Contender::sequence_after(child, "-lease-").is_some()
 }
 
-/// Whether a directory is there, or may be.
-async fn is_there(coordinator: &dyn Coordinator, path: &str) -> Result<bool, RequestError> {
-    match made(coordinator.get(path).await) {
-        Err(RequestError::NoAuth) => Ok(true),
-        one => Ok(one?.1 != 0),
-    }
-}
-
 /// The path of the semaphore of Curator's layout of which this directory is the inside, as its children say.
-/// Other programs have directories of these names as well, also locks: only a semaphore has `leases` beside `locks`.
-/// `semaphores` were seen to have it; another may have it by now.
-async fn semaphore_around<'p>(
-    coordinator: &dyn Coordinator,
-    semaphores: &HashSet<String>,
-    path: &'p str,
-    children: &[String],
-) -> Result<Option<&'p str>, RequestError> {
+/// Other programs have directories of these names as well. Of a semaphore, each may be there without the other:
+/// an empty one is removed.
+fn semaphore_around<'p>(path: &'p str, children: &[String]) -> Option<&'p str> {
     let has = |is: fn(&str) -> bool| children.iter().any(|child| is(child));
     let permits = path.strip_suffix("/leases").filter(|_| has(is_permit_of_curator));
     let waiting =
         path.strip_suffix("/locks").filter(|_| has(|child| Curator.parse(child).is_some()));
-    let Some(around) = waiting else { return Ok(permits) };
-    let is_one =
-        semaphores.contains(around) || is_there(coordinator, &format!("{around}/leases")).await?;
-    Ok(waiting.filter(|_| is_one))
+    permits.or(waiting)
 }
 
 /// What is below the path of a lock.
 struct Seen {
     children: Vec<String>,
     data: Vec<u8>,
-    /// Only a semaphore of Curator's layout has this directory.
-    leases: Option<Vec<String>>,
+    leases: Vec<String>,
     locks: Vec<String>,
     /// The inner lock of kazoo's semaphore.
     beside: Vec<String>,
@@ -121,22 +104,18 @@ impl Seen {
         let mut seen = Seen {
             children,
             data: or_nothing(data)?,
-            leases: or_nothing(permits.await.map(Some))?,
+            leases: or_nothing(permits.await)?,
             locks: or_nothing(waiting.await)?,
             beside: or_nothing(inner.await)?,
             one: made(one.await)?.0 != 0,
             waiting: 0,
         };
-        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| seen.permits() > 0) {
+        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| !seen.leases.is_empty())
+        {
             let first = made(coordinator.get(locks.join(&first.name).as_str()).await)?;
             seen.waiting = seen.awaited(coordinator, &leases, first).await?;
         }
         Ok(seen)
-    }
-
-    /// How many permits of Curator's semaphore there are.
-    fn permits(&self) -> usize {
-        self.leases.as_ref().map_or(0, Vec::len)
     }
 
     /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
@@ -147,8 +126,7 @@ impl Seen {
         leases: &ZnodePath,
         (session, since): (i64, i64),
     ) -> Result<usize, RequestError> {
-        let leases_there = self.leases.as_deref().unwrap_or_default();
-        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(leases_there), 0);
+        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(&self.leases), 0);
         for some in permits.rchunks(AT_ONCE) {
             let read = |one: &Contender| coordinator.get(leases.join(&one.name).as_str());
             let asked: Vec<_> = some.iter().rev().map(read).collect();
@@ -229,13 +207,13 @@ impl Session {
         }
         found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let inner = |site: Site| Site { inner: true, ..site };
-        // Otherwise `locks` is another lock, or the directory of others.
-        if seen.leases.is_some() {
-            let waiting = Curator.queue(&seen.locks).len();
-            let held = seen.permits() - seen.waiting;
+        // Beside the permits of a semaphore; otherwise `locks` may be the directory of other locks.
+        let waiting = Curator.queue(&seen.locks).len();
+        if !seen.leases.is_empty() || waiting > 0 {
+            let held = seen.leases.len() - seen.waiting;
             let limit = Arc::new(AtomicU32::new(held.try_into().unwrap_or(u32::MAX)));
             let directory = plain.directory.join("leases");
-            found.push((seen.permits(), at(directory, Arc::new(Permits::new(limit)))));
+            found.push((seen.leases.len(), at(directory, Arc::new(Permits::new(limit)))));
             let locks = at(plain.directory.join("locks"), Arc::new(Curator));
             found.push((waiting, inner(locks)));
         }
@@ -258,7 +236,8 @@ impl Session {
     /// What this session may not read is [left out](Session::lock_names_and_unread). A path may be no
     /// [`LockName`](crate::name::lock_name::LockName), and is returned all the same: one with a segment `locks` or `leases`
     /// is that of a lock below another root, which ends there, unless it is the last one; the empty one is a lock at
-    /// the root itself.
+    /// the root itself. A mutex at a path that ends with `locks` looks like the inside of a semaphore that nobody
+    /// holds, and is taken for one.
     ///
     /// Costs about one request for each node that is no contender.
     ///
@@ -313,19 +292,16 @@ impl Session {
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
         let drivers = layouts(self);
         let (mut names, mut unread) = (BTreeSet::new(), BTreeSet::new());
-        let mut semaphores = HashSet::new();
         let mut next = vec![directory.as_str().to_owned()];
         // Each batch has the whole time, however many there are.
         while !next.is_empty() {
             let paths = next.split_off(next.len().saturating_sub(BATCH));
             let look = async |generation: Arc<Generation>| {
-                let (coordinator, top) = (&**generation.coordinator(), directory.as_str());
-                walk(coordinator, &drivers, &semaphores, &paths, top).await
+                walk(&**generation.coordinator(), &drivers, &paths, directory.as_str()).await
             };
             let walked = top.look(look).await?;
             names.extend(walked.found);
             unread.extend(walked.unread);
-            semaphores.extend(walked.semaphores);
             next.extend(walked.next);
         }
         let root = if self.root().as_str() == "/" { "" } else { self.root().as_str() };
@@ -346,15 +322,12 @@ struct Walked {
     next: Vec<String>,
     /// Those that may not be read.
     unread: Vec<String>,
-    /// Those that have the directory of a semaphore's permits, so that `locks` is its inside.
-    semaphores: Vec<String>,
 }
 
 /// Which of these paths are locks in use, and what is below them. `top` is where the walk begins.
 async fn walk(
     coordinator: &dyn Coordinator,
     drivers: &[Arc<dyn LockDriver>],
-    semaphores: &HashSet<String>,
     paths: &[String],
     top: &str,
 ) -> Result<Walked, RequestError> {
@@ -371,11 +344,7 @@ async fn walk(
         };
         let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
         // The root may be called as the inside of a semaphore is.
-        let around = if path == top {
-            None
-        } else {
-            semaphore_around(coordinator, semaphores, path, &children).await?
-        };
+        let around = semaphore_around(path, &children).filter(|_| path != top);
         if let Some(semaphore) = around {
             walked.found.push(semaphore.to_owned());
         } else if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
@@ -384,9 +353,6 @@ async fn walk(
         let is_permit = |child: &str| around.is_some() && is_permit_of_curator(child);
         let below = children.iter().filter(|child| !is_node(child) && !is_permit(child));
         let above = if path == "/" { "" } else { path.as_str() };
-        if children.iter().any(|child| child == "leases") {
-            walked.semaphores.push(above.to_owned());
-        }
         walked.next.extend(below.map(|child| format!("{above}/{child}")));
         if children.iter().any(|child| child == "lock") {
             match made(coordinator.get(&format!("{above}/lock")).await) {
