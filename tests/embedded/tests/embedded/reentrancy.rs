@@ -212,6 +212,32 @@ async fn who_waits_in_a_scope_whose_guard_has_gone_takes_turns_further_out() {
     drop(last.await.unwrap());
 }
 
+/// What it leaves behind may be on any thread, so that a thread which waits for it is no deadlock.
+#[tokio::test]
+async fn a_thread_waits_for_what_a_nested_body_has_left_on_another() {
+    let (_store, session) = store();
+    let template = ZkLockTemplate::new(session.clone());
+    let mutex = session.mutex("a").unwrap();
+    let outer = template.execute("a", || async {
+        let left = template.execute("a", || async {
+            let mutex = mutex.clone();
+            let (tell, told) = std::sync::mpsc::channel();
+            let child = std::thread::spawn(carry_sync(move || {
+                let guard = mutex.blocking_acquire().unwrap();
+                tell.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+                drop(guard);
+            }));
+            told.recv().unwrap();
+            child
+        });
+        let left = left.await.unwrap();
+        drop(mutex.blocking_acquire().unwrap());
+        left.join().unwrap();
+    });
+    outer.await.unwrap();
+}
+
 /// Readers that a writer's scope has are readers: one that tried to write could meet another.
 #[tokio::test(start_paused = true)]
 async fn a_reader_inside_a_writer_does_not_write() {
