@@ -115,6 +115,11 @@ mod tests {
     use crate::member::{Member, Place};
     use zklock::Session;
 
+    fn told(session: i64, answered: i64) -> Connection {
+        let (from, timeout) = (format!("b:{answered}"), Duration::from_secs(6));
+        Connection { session, from, timeout, answered }
+    }
+
     /// Whatever a server tells: the difference of these two does not fit.
     #[tokio::test]
     async fn what_a_server_tells_of_its_clock_does_no_harm() {
@@ -122,12 +127,6 @@ mod tests {
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
         one.session = 7;
-        let told = |session, answered| Connection {
-            session,
-            from: "b:2".to_owned(),
-            timeout: Duration::from_secs(6),
-            answered,
-        };
         let connections = Ok(vec![told(1, i64::MAX), told(7, i64::MIN)]);
         let (server, place, queues) = ("a:1".to_owned(), Place::alone(), Ok(Vec::new()));
         let (own, unsure) = (Some(1), BTreeSet::new());
@@ -142,12 +141,6 @@ mod tests {
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
         one.session = 7;
-        let told = |session, answered| Connection {
-            session,
-            from: format!("b:{answered}"),
-            timeout: Duration::from_secs(6),
-            answered,
-        };
         let view = |server: &str, connections: Vec<Connection>| View {
             server: server.to_owned(),
             place: Place::alone(),
@@ -173,12 +166,6 @@ mod tests {
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
         one.session = 7;
-        let told = |session, answered| Connection {
-            session,
-            from: "b:2".to_owned(),
-            timeout: Duration::from_secs(6),
-            answered,
-        };
         // The first one has heard of it so many milliseconds ago, if at all.
         let view = |number: u64, ago: Option<i64>| {
             let all = [1, 2, 3].map(|number| (number, format!("zk{number}")));

@@ -8,7 +8,7 @@ use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::owner::{Owner, REVOKE};
-use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::contenders::BATCH;
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
@@ -95,36 +95,24 @@ impl Site {
         coordinator: &dyn Coordinator,
         nodes: &[Contender],
     ) -> Result<HashSet<String>, RequestError> {
+        let mut found = HashSet::new();
         let may_be = nodes.iter().filter(|one| may_be_other_lock(&*self.driver, one.mode));
-        let read = self.read(coordinator, may_be.collect()).await?.into_iter();
-        let is_other = |(one, _, stat): &Read<'_>| is_other_lock(&*self.driver, one.mode, stat);
-        Ok(read.filter(is_other).map(|(one, ..)| one.name.clone()).collect())
-    }
-
-    /// Reads these nodes, without those that are gone.
-    async fn read<'q>(
-        &self,
-        coordinator: &dyn Coordinator,
-        nodes: Vec<&'q Contender>,
-    ) -> Result<Vec<Read<'q>>, RequestError> {
-        let mut read = Vec::new();
-        for batch in nodes.chunks(BATCH) {
+        for batch in may_be.collect::<Vec<_>>().chunks(BATCH) {
             let asked: Vec<_> =
                 batch.iter().map(|one| coordinator.get(&self.path_of(&one.name))).collect();
             for (one, asked) in batch.iter().zip(asked) {
                 match asked.await {
-                    Ok((data, stat)) => read.push((*one, data, stat)),
-                    Err(RequestError::NoNode) => {}
+                    Ok((_, stat)) if is_other_lock(&*self.driver, one.mode, &stat) => {
+                        found.insert(one.name.clone());
+                    }
+                    Ok(_) | Err(RequestError::NoNode) => {}
                     Err(error) => return Err(error),
                 }
             }
         }
-        Ok(read)
+        Ok(found)
     }
 }
-
-/// A node, its data and its state.
-type Read<'q> = (&'q Contender, Vec<u8>, Stat);
 
 /// Asks the holder with this node to release. The node is read before each attempt, so that a new
 /// holder whose node has the same path is not asked. Returns whether the node existed.
