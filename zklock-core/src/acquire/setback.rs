@@ -44,6 +44,7 @@ pub(crate) fn setback(error: RequestError) -> Setback {
         }
         RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.in_short()),
         RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
+        RequestError::Unimplemented => failed(ErrorKind::Unsupported, error.in_short()),
         RequestError::NoChildrenForEphemerals => failed(
             ErrorKind::InvalidName,
             "the lock's directory is an ephemeral node, which cannot have children; delete that \
@@ -51,5 +52,24 @@ pub(crate) fn setback(error: RequestError) -> Setback {
                 .to_owned(),
         ),
         _ => Setback::Interrupted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_is_told_what_to_change() {
+        for (error, kind) in [
+            (RequestError::NoAuth, ErrorKind::Unauthorized),
+            (RequestError::InvalidAcl, ErrorKind::Unauthorized),
+            (RequestError::BadArguments(String::new()), ErrorKind::InvalidName),
+            (RequestError::Unimplemented, ErrorKind::Unsupported),
+        ] {
+            let told = refused(error.clone()).map(|told| told.kind());
+            assert_eq!(told, Some(kind), "{error}");
+        }
+        assert!(refused(RequestError::ConnectionLoss).is_none());
     }
 }

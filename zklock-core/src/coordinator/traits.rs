@@ -81,6 +81,8 @@ pub enum RequestError {
     QuotaExceeded,
     /// The request itself is invalid.
     BadArguments(String),
+    /// The server is too old to know the request.
+    Unimplemented,
     /// One operation of a `multi` failed, so none was applied.
     Multi {
         /// The position of the first operation that failed, from 0.
@@ -151,6 +153,9 @@ impl fmt::Display for RequestError {
             RequestError::AuthFailed => f.write_str("the credentials were refused"),
             RequestError::QuotaExceeded => f.write_str("the path's quota is exceeded"),
             RequestError::BadArguments(why) => write!(f, "invalid request: {why}"),
+            RequestError::Unimplemented => f.write_str(
+                "the server does not know the request: ZooKeeper 3.5.3 or later is needed",
+            ),
             RequestError::Multi { index, error } => write!(f, "operation {index}: {error}"),
             RequestError::ConnectionLoss => f.write_str("the connection was lost"),
             RequestError::SessionExpired => f.write_str("the ZooKeeper session expired"),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::acquire::setback::refused;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::times;
@@ -185,7 +186,11 @@ impl Site {
                 let generation = lane.ready().await?;
                 match look(generation.clone()).await {
                     Ok(seen) => return Ok(seen),
-                    Err(error) if error.is_definite() => return Err(refused(error)),
+                    Err(error) if error.is_definite() => {
+                        let other = LockError::new(ErrorKind::Unavailable, error.in_short());
+                        let told = refused(error.clone());
+                        return Err(told.unwrap_or_else(|| other.because(error)));
+                    }
                     Err(_) => {
                         generation.pause(times::FAILED_LOOK).await;
                     }
@@ -199,15 +204,6 @@ impl Site {
         let looked = deadline.bound(looking).await.unwrap_or_else(|_| Err(unanswered()));
         looked.map_err(|error| error.on(self.name.to_shared()))
     }
-}
-
-fn refused(error: RequestError) -> LockError {
-    let kind = match error {
-        RequestError::NoAuth | RequestError::AuthFailed => ErrorKind::Unauthorized,
-        RequestError::BadArguments(_) => ErrorKind::InvalidName,
-        _ => ErrorKind::Unavailable,
-    };
-    LockError::new(kind, error.in_short()).because(error)
 }
 
 impl Session {

@@ -18,10 +18,7 @@ pub(super) fn request_error(error: Error) -> RequestError {
         Error::AuthFailed => RequestError::AuthFailed,
         Error::QuotaExceeded => RequestError::QuotaExceeded,
         Error::BadArguments(why) => RequestError::BadArguments((*why).to_owned()),
-        Error::Unimplemented => {
-            let why = "the server does not know this request; ZooKeeper 3.5.3 or later is needed";
-            RequestError::BadArguments(why.to_owned())
-        }
+        Error::Unimplemented => RequestError::Unimplemented,
         Error::MarshallingError => {
             RequestError::BadArguments("the server could not read the request".to_owned())
         }
