@@ -7,11 +7,13 @@
 //! A blocking acquire that would stop for ever whom it waits for fails at once with
 //! [`Deadlock`](crate::base::error::ErrorKind::Deadlock), where that is certain: a holder, or a waiter ahead, on
 //! the same thread of a current-thread runtime or of a `LocalSet`; or a waiter, or the holder's scope, in the
-//! same task. Two such waits are not recognised, and end with the call's deadline, if it has one:
+//! same task. Three such waits are not recognised, and end with the call's deadline, if it has one:
 //!
 //! - A `LocalSet` that a multi-threaded runtime drives looks like one of its workers, until the future that is
 //!   given to `block_on` has acquired a lock on that thread with an async method.
 //! - A semaphore whose limit is in a node refuses nobody: the limit may be raised meanwhile.
+//! - A lock is used with different options, such as `fair` and not `fair`: a holder elsewhere hands it on to a
+//!   waiter on this thread whose options are others than those of the call.
 //!
 //! ```
 //! let session = zklock::Session::embedded();

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::base::caller::Caller;
 use crate::base::mode::Mode;
 use crate::guard::limit::HoldLimit;
-use crate::local::grant::{Grant, Hold, Kept};
+use crate::local::grant::{Grant, Hold, Kept, Nested};
 use crate::local::itself::{is_stuck, stops_waiter};
 
 /// The child slot of a hold: one nested call takes it alone, or nested readers share it.
@@ -73,6 +73,16 @@ impl Slot {
     }
 }
 
+impl Nested for Slot {
+    fn each(&self, show: &mut dyn FnMut(Kept, &Caller)) {
+        for sibling in self.siblings().all.iter().filter(|sibling| sibling.inside) {
+            // Those that keep the slot may be elsewhere.
+            let kept = if sibling.ended { Kept::Detached } else { sibling.kept };
+            show(kept, &sibling.who);
+        }
+    }
+}
+
 fn share(mode: Mode) -> u32 {
     if mode == Mode::Read { 1 } else { WHOLE }
 }
@@ -108,6 +118,11 @@ impl Asked {
         Turn { asked: self, _permit: permit, around: None }
     }
 
+    fn has_ended(&self) -> bool {
+        let siblings = self.slot.siblings();
+        siblings.all.iter().any(|sibling| sibling.number == self.number && sibling.ended)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Sibling)) {
         let mut siblings = self.slot.siblings();
         if let Some(sibling) = siblings.all.iter_mut().find(|other| other.number == self.number) {
@@ -117,12 +132,15 @@ impl Asked {
 
     /// Whether it would wait for ever, because it stops a sibling that is ahead of it.
     pub fn is_stuck(&self, who: &Caller) -> bool {
+        if !who.is_blocking() {
+            return false;
+        }
         let stops = |other: &Sibling| match other.kept {
             Kept::Detached => false,
             // Those that keep the slot may be elsewhere.
             _ if other.ended => false,
             // The guard may have been moved.
-            Kept::ByGuard if other.inside => who.is_blocking() && who.stops(&other.who),
+            Kept::ByGuard if other.inside => who.stops(&other.who),
             _ => stops_waiter(who, &other.who),
         };
         let siblings = self.slot.siblings();
@@ -218,6 +236,17 @@ pub struct Frame {
     joined: bool,
 }
 
+impl Drop for Frame {
+    fn drop(&mut self) {
+        // A task that is carried into the scope of another one keeps all scopes around: not one within the
+        // other, however many there are.
+        let mut outer = self.outer.take();
+        while let Some(mut frame) = outer.and_then(Arc::into_inner) {
+            outer = frame.outer.take();
+        }
+    }
+}
+
 /// What a frame knows of its guard.
 #[derive(Debug)]
 pub struct Own {
@@ -272,6 +301,17 @@ impl Frame {
     fn is_held(&self) -> bool {
         let nested = self.own.turn.as_ref();
         self.own.grant.is_open() && nested.is_none_or(|turn| turn.strong_count() > 0)
+    }
+
+    /// Whether this is the scope of a nested guard that has gone.
+    pub fn has_ended(&self) -> bool {
+        let is_there = |turn: Arc<Turn>| !turn.asked.has_ended();
+        self.own.turn.as_ref().is_some_and(|turn| !turn.upgrade().is_some_and(is_there))
+    }
+
+    /// The innermost frame around this one that still holds a lock for which `holds` is true.
+    pub fn find_around(&self, holds: impl Fn(&Grant) -> bool) -> Option<Arc<Frame>> {
+        find_in(&self.outer, holds)
     }
 
     /// Takes a place among the nested calls of this one.
@@ -375,4 +415,21 @@ pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
 pub fn carry_sync<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let frame = current();
     move || inside_sync(frame, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::handle::Session;
+
+    #[tokio::test]
+    async fn scopes_are_left_one_after_the_other_however_many_are_around() {
+        let guard = Session::embedded().mutex("a").unwrap().acquire().await.unwrap();
+        let mut innermost = None;
+        for _ in 0..200_000 {
+            innermost = Some(inside_sync(innermost.take(), || guard.frame()));
+        }
+        // The thread of a test has two MiB.
+        drop(innermost);
+    }
 }

@@ -39,11 +39,10 @@ impl RwLockWriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
-        let (queue, kept) = (self.grant().queue().clone(), self.grant().kept());
+        let queue = self.grant().queue().clone();
         let lock = queue.lock_name().clone();
         // From here on, no call nested in this one can acquire the lock for writing.
-        let only = if self.turn.is_none() { self.hold.take_only() } else { None };
-        let Some(writer) = only else {
+        let Some(writer) = self.hold.take_only() else {
             let why = "a write lock that a nested call holds as well cannot be downgraded; end \
                        that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
@@ -66,7 +65,6 @@ impl RwLockWriteGuard {
         drop(releasing);
         match Guard::new(reader, None) {
             Ok(guard) => {
-                guard.grant().keep(kept);
                 guard.begin_span();
                 tell_acquired(guard.grant());
                 guard.grant().lease().take(true);

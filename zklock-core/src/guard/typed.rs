@@ -322,6 +322,16 @@ impl<K: Kind> Guard<K> {
         self.beside.as_ref()?.limit.as_ref()
     }
 
+    /// What is nested in it may hold the lock on.
+    fn leave(&self) {
+        if self.turn.is_none()
+            && self.grant().is_open()
+            && let Some(slot) = self.children.get()
+        {
+            self.grant().leave_to(slot.clone());
+        }
+    }
+
     fn slot(&self) -> Arc<Slot> {
         self.children.get_or_init(Slot::free).clone()
     }
@@ -420,6 +430,7 @@ impl<K: Kind> Guard<K> {
             drop(self.beside.take());
             let releasing = Releasing(Some(self.view.grant()), Some(now));
             let (deletions, lost) = hold.give_back(now);
+            self.leave();
             let outcome = match deletions.is_empty() {
                 // The lock has passed to the next waiter, or its node is kept.
                 true => Ok(()),
@@ -496,6 +507,7 @@ impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
             drop(self.hold.take());
+            self.leave();
             drop(Releasing(Some(self.view.grant()), None));
         }
     }

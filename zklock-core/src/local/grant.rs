@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -23,10 +23,12 @@ use crate::session::local_queues::{Held, Holding};
 use crate::session::slow::{Slow, Warning};
 
 mod hold;
+mod keepers;
 mod source;
 
 use hold::{AWAITED, COUNT, is_open};
 pub use hold::{Hold, Sole};
+pub use keepers::{Kept, Nested};
 pub use source::{GrantSource, SteppingDown};
 
 /// One grant. It ends with its last hold, and the lock then passes to the next caller.
@@ -49,6 +51,8 @@ pub struct Grant {
     holds: AtomicUsize,
     end: Notify,
     kept: AtomicU8,
+    /// The calls that are nested in its guard, once that has gone and they hold the lock on.
+    left_to: OnceLock<Arc<dyn Nested>>,
 }
 
 /// The leases of further permits.
@@ -97,18 +101,6 @@ pub struct Terms<I> {
     pub since: Instant,
 }
 
-/// By what a grant is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kept {
-    /// By the call that acquired it, which runs a body in its scope.
-    InScope,
-    /// By a guard outside of any scope.
-    ByGuard,
-    /// By a guard that was detached.
-    Detached,
-}
-
 impl Grant {
     /// A grant without a hold, made in its place: it is large, and every caller gets one.
     pub fn new(terms: Terms<impl Iterator<Item = Arc<Lease>>>) -> Arc<Self> {
@@ -127,6 +119,7 @@ impl Grant {
             holds: AtomicUsize::new(0),
             end: Notify::new(),
             kept: AtomicU8::new(Kept::InScope as u8),
+            left_to: OnceLock::new(),
         })
     }
 
@@ -236,25 +229,6 @@ impl Grant {
     /// The time of the grant.
     pub fn since(&self) -> Instant {
         self.since
-    }
-
-    /// Sets by what it is kept.
-    pub fn keep(&self, kept: Kept) {
-        self.kept.store(kept as u8, Ordering::Relaxed);
-    }
-
-    /// By what it is kept.
-    pub fn kept(&self) -> Kept {
-        match self.kept.load(Ordering::Relaxed) {
-            0 => Kept::InScope,
-            1 => Kept::ByGuard,
-            _ => Kept::Detached,
-        }
-    }
-
-    /// Whether a guard outside of any scope still holds it, and was not detached.
-    pub fn is_kept_by_guard(&self) -> bool {
-        self.kept() == Kept::ByGuard && self.is_open()
     }
 
     /// Whether it is held and can be held again: not while the only hold is taken out.

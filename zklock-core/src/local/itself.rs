@@ -28,11 +28,11 @@ pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
 /// The same of one that may have lost the lock, and has not given it back.
 pub fn stops_owner(who: &Caller, holder: &Grant) -> bool {
     who.is_blocking()
-        && match holder.kept() {
-            Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
-            Kept::ByGuard => who.stops(holder.who()),
+        && holder.is_any_keeper(|kept, by| match kept {
+            Kept::InScope => who.stops(by) || who.is_same_task(by),
+            Kept::ByGuard => who.stops(by),
             Kept::Detached => false,
-        }
+        })
 }
 
 /// Whether another waiter can only continue when `who` does.
@@ -44,16 +44,17 @@ pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
 /// under the lost guard; it was told, and only the token protects from it. The branch that starts over
 /// would wait for itself for ever.
 pub fn starts_anew(who: &Caller, holder: &Grant) -> bool {
+    let is_other = |kept, by: &Caller| kept != Kept::ByGuard || !who.is_same(by);
     let is_lost = || holder.leases().any(|lease| !lease.is_valid());
-    holder.is_kept_by_guard() && who.is_same(holder.who()) && is_lost()
+    holder.is_open() && !holder.is_any_keeper(is_other) && is_lost()
 }
 
-/// Deletes the nodes of those of these holders that `who` was when it lost them, and leaves the others.
+/// Lets those of these holders begin anew that `who` was when it lost the lock, and leaves the others.
 pub fn let_go(who: &Caller, holders: &mut Vec<Arc<Grant>>) {
     holders.retain(|holder| {
         let gone = starts_anew(who, holder);
         if gone {
-            holder.leases().for_each(|lease| lease.let_go());
+            holder.queue().clone().begin_anew(holder);
         }
         !gone
     });

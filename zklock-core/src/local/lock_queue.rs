@@ -163,6 +163,7 @@ impl Queue<Locks> {
             linger: writer.linger(),
             since: now,
         });
+        reader.keep(writer.kept());
         self.note_single(&reader);
         let granted = reader.clone().hold();
         let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
@@ -204,13 +205,14 @@ impl Engine for Locks {
         let (who, mode, since) = (waiting.who, waiting.wants, waiting.since);
         let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = queue.lock();
-        let is_own = |holder: &Grant| holder.is_kept_by_guard() && is_own(holder.who());
+        let is_own = |holder: &Grant| holder.kept_by(&is_own).is_some();
         let own = OnceCell::new();
         let conflict = |by: &Weak<Grant>| {
             let Some(by) = by.upgrade() else { return Conflict::None };
             let (is_own, stops) = (is_own(&by), stops_holder(&who, &by));
             let conflict = match starts_anew(&who, &by) {
-                true => Conflict::LetGo(by.lease().clone()),
+                true => Conflict::LetGo,
+                false if is_own && by.is_valid() && by.mode() == Mode::Read => Conflict::OwnRead,
                 false if is_own && by.is_valid() || stops => Conflict::Own,
                 false => Conflict::None,
             };
@@ -338,6 +340,11 @@ impl Engine for Locks {
         let asked = catch(queue.layout(), async { Ok(seen.ask().await) });
         // The result of the driver is that of the caller.
         asked.await.unwrap_or_else(|error| Some(Ok(error)))
+    }
+
+    fn begin_anew(queue: &Arc<LockQueue>, grant: &Grant) {
+        let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
+        drop(queue.decide(|state| state.begins_anew(is_it)));
     }
 
     /// When it is dropped, it continues in the background, and its result is released.

@@ -158,9 +158,9 @@ impl Queue<Permits> {
         let (queue, clock) = (Arc::downgrade(self), self.session().clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
             let own: Vec<_> = own.iter().filter_map(Weak::upgrade).collect();
-            let own: Vec<_> = own.iter().filter(|by| by.is_kept_by_guard()).collect();
+            let own: Vec<_> = own.iter().filter(|by| by.kept_by(|_| true).is_some()).collect();
             let (held, limit) = (sum(own.iter().copied()), queue.upgrade()?.limit().now());
-            let who = own.first()?.who();
+            let who = own.first()?.kept_by(|_| true)?;
             Some(format!("{who} holds {held} of {limit} permits itself, outside of any scope"))
         })
     }
@@ -212,15 +212,17 @@ impl Engine for Permits {
             return (joined, None);
         }
         if may_stop {
-            let others = queue.queues_beside();
-            stopped += others.map(|other| needed(other.lock().state.waiting(), &who)).sum::<u64>();
+            // Of another queue, those behind the first come to ZooKeeper later.
+            let first =
+                |other: Arc<PermitQueue>| needed(other.lock().state.waiting().take(1), &who);
+            stopped += queue.queues_beside().map(first).sum::<u64>();
             if queue.is_fixed() && queue.is_too_much(stopped, permits) {
                 joined.give_up();
                 return (queue.refuse(itself::stuck()), None);
             }
         }
         let mut own = held;
-        own.retain(|by| by.is_kept_by_guard() && is_own(by.who()));
+        own.retain(|by| by.kept_by(&is_own).is_some());
         let perhaps = queue.is_too_much(sum(own.iter()), permits).then(|| queue.perhaps(&own));
         (joined, perhaps)
     }
@@ -294,6 +296,11 @@ impl Engine for Permits {
     fn step_down(_: Arc<PermitQueue>, permit: Sole) -> SteppingDown {
         let error = LockError::new(ErrorKind::Unsupported, "only a write guard can be downgraded");
         Box::pin(std::future::ready(Err((error, permit.put_back()))))
+    }
+
+    /// Each permit is held by one caller.
+    fn begin_anew(_: &Arc<PermitQueue>, grant: &Grant) {
+        grant.leases().for_each(|lease| lease.let_go());
     }
 
     fn split(queue: &Arc<PermitQueue>, grant: &Grant, permits: usize) -> Option<Hold> {

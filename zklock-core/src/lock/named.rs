@@ -168,6 +168,11 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let mut next = Some(frame);
         while let Some(frame) = next {
+            // What that reader has left is waited for further out.
+            if !includes(frame.mode(), K::MODE) && frame.has_ended() {
+                next = frame.find_around(|grant| self.is_of(grant));
+                continue;
+            }
             if let Some(guard) = self.take_turn(&frame, asking).await? {
                 return Ok(guard);
             }

@@ -352,6 +352,17 @@ async fn draining_stops_waiters_and_lets_holders_finish() {
     assert!(draining.await.unwrap().is_empty());
 }
 
+/// Whoever has lost the lock holds it no more.
+#[tokio::test(start_paused = true)]
+async fn draining_ends_with_the_loss_of_what_was_held() {
+    let (store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    store.faults(session.zookeeper_session().unwrap().0).silence();
+    let start = Instant::now();
+    assert!(session.drain(Duration::from_secs(60)).await.is_empty());
+    assert!(!guard.is_valid() && start.elapsed() < Duration::from_secs(10), "{start:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn closing_frees_everything_and_says_so() {
     let (store, session) = store();

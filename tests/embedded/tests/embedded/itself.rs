@@ -14,7 +14,7 @@ use zklock::{
 };
 use zklock_test_support::Warnings;
 
-use crate::support::{client, join_all, late, store};
+use crate::support::{client, contenders, join_all, late, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {
@@ -628,5 +628,44 @@ fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
         drop(lock.blocking_acquire().unwrap());
         release.join().unwrap();
         assert_eq!(warnings.take().len(), 1);
+    }
+}
+
+/// The writer was detached, and steps down on another thread: the reader that it becomes is on no other one.
+#[tokio::test]
+async fn a_thread_waits_for_a_detached_writer_that_steps_down_elsewhere() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap().detach();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.delay_replies(Duration::from_millis(100));
+    let stepping = std::thread::spawn(move || drop(writing.blocking_downgrade().unwrap()));
+    // The reader's node is there, and the writer's is being deleted.
+    while contenders(&store, "/zklock/a").await.len() < 2 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    sleep(Duration::from_millis(130)).await;
+    drop(lock.blocking_write_timeout(LIMIT).unwrap());
+    stepping.join().unwrap();
+}
+
+/// Of those who wait in another queue, only the first has asked ZooKeeper.
+#[tokio::test]
+async fn a_thread_waits_for_a_permit_before_those_who_have_not_asked_for_theirs() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 3).unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let semaphore = semaphore.clone();
+            crate::spawn(async move { semaphore.acquire().await.map(drop) })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let fair = semaphore.clone().with_options(LockOptions::new().fair(true));
+    drop(fair.blocking_acquire_timeout(LIMIT).unwrap());
+    for one in waiting {
+        one.await.unwrap().unwrap();
     }
 }

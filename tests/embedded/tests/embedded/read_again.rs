@@ -12,6 +12,8 @@ use zklock::{
 use zklock_test_support::Warnings;
 
 use crate::support::{client, contenders, on, store};
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -230,4 +232,30 @@ async fn a_blocked_runtime_reads_again_beside_its_own_task() {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
     drop(held);
     writer.await.unwrap();
+}
+
+/// A session that is used no more ends with its last node. Who reads there reads again by that node, whoever
+/// came meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_reads_in_a_session_that_is_used_no_more_reads_again() {
+    let (store, session) = store();
+    let reading = lock(&session).read().await.unwrap();
+    let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
+    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    stuck.release().await.unwrap_err();
+    let writer = writes(lock(&on(&store)));
+    settle().await;
+    let reader = reads(lock(&session));
+    settle().await;
+    assert!(!writer.is_finished() && !reader.is_finished());
+    let again = timeout(LIMIT, lock(&session).read()).await.expect("it waits for itself").unwrap();
+    let tried = lock(&session).try_read().await.unwrap();
+    assert!(again.path() == reading.path() && tried.path() == reading.path());
+    drop((reading, again));
+    settle().await;
+    assert!(!writer.is_finished(), "a writer is in beside a reader");
+    drop(tried);
+    let wrote = writer.await.unwrap();
+    assert!(reader.await.unwrap() > wrote);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zklock::{
-    AnyLock, ErrorKind, LockOptions, MultiLock, Session, ZkLockTemplate, carry, carry_sync,
+    AnyLock, ErrorKind, LockOptions, MultiLock, Session, StopAt, ZkLockTemplate, carry, carry_sync,
 };
 
 use crate::support::{Inside, contenders, join_all, on, store};
@@ -236,6 +236,95 @@ async fn a_thread_waits_for_what_a_nested_body_has_left_on_another() {
         left.join().unwrap();
     });
     outer.await.unwrap();
+}
+
+/// Whoever holds a lock on when the guard around has gone is judged by itself.
+#[tokio::test]
+async fn a_thread_waits_for_what_a_body_has_left_on_another() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let body = || async {
+        let mutex = mutex.clone();
+        let (tell, told) = std::sync::mpsc::channel();
+        let child = std::thread::spawn(carry_sync(move || {
+            let guard = mutex.blocking_acquire().unwrap();
+            tell.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            drop(guard);
+        }));
+        told.recv().unwrap();
+        child
+    };
+    let left = ZkLockTemplate::new(session.clone()).execute("a", body).await.unwrap();
+    drop(mutex.blocking_acquire().unwrap());
+    left.join().unwrap();
+    // A nested guard that was detached, and outlives the one around.
+    let outer = mutex.acquire().await.unwrap();
+    let nested = outer.scope(mutex.acquire()).await.unwrap().detach();
+    drop(outer);
+    let elsewhere = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(nested);
+    });
+    drop(mutex.blocking_acquire().unwrap());
+    elsewhere.join().unwrap();
+    // One that is on this thread is waited for in vain.
+    let outer = mutex.acquire().await.unwrap();
+    let nested = outer.scope(mutex.acquire()).await.unwrap();
+    drop(outer);
+    let error = mutex.blocking_acquire().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    drop(nested);
+}
+
+/// Who lost a lock begins anew, but not in the place of what was nested in its guard.
+#[tokio::test(start_paused = true)]
+async fn who_has_gone_does_not_begin_anew_for_what_was_nested_in_its_guard() {
+    let (store, session) = store();
+    let strict = LockOptions::default().stop_at(StopAt::Suspect);
+    let mutex = session.mutex("a").unwrap().with_options(strict);
+    let outer = mutex.acquire().await.unwrap();
+    let again = mutex.clone();
+    let (release, released) = tokio::sync::oneshot::channel();
+    let nested = outer.scope_sync(|| {
+        carry(async move {
+            let nested = again.acquire().await.unwrap();
+            released.await.unwrap();
+            drop(nested);
+        })
+    });
+    let nested = crate::spawn(nested);
+    sleep(Duration::from_millis(1)).await;
+    drop(outer);
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    sleep(Duration::from_millis(1)).await;
+    faults.reconnect();
+    let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert!(error.is_busy(), "{error:#}");
+    release.send(()).unwrap();
+    nested.await.unwrap();
+    drop(mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap());
+}
+
+/// A task in the scope of a nested reader that has gone waits as one in the scope around.
+#[tokio::test(start_paused = true)]
+async fn who_is_in_the_scope_of_a_reader_that_has_gone_writes_after_what_that_has_left() {
+    let (_store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap();
+    let reader = writing.scope(lock.read()).await.unwrap();
+    let left = reader.scope(lock.read()).await.unwrap();
+    let again = lock.clone();
+    let carried = writing
+        .scope_sync(|| reader.scope_sync(|| carry(async move { again.write().await.map(drop) })));
+    drop(reader);
+    let carried = crate::spawn(carried);
+    sleep(Duration::from_millis(10)).await;
+    assert!(!carried.is_finished(), "it writes beside what the reader has left");
+    drop(left);
+    timeout(Duration::from_secs(1), carried).await.unwrap().unwrap().unwrap();
+    drop(writing);
 }
 
 /// Readers that a writer's scope has are readers: one that tried to write could meet another.

@@ -762,3 +762,19 @@ fn threads_read_together_and_step_down() {
     lock.blocking_read_timeout(Duration::from_secs(1)).unwrap().blocking_release().unwrap();
     lock.blocking_write_tries().unwrap().blocking_release().unwrap();
 }
+
+/// Only a lock that another call holds as well cannot be downgraded.
+#[tokio::test(start_paused = true)]
+async fn a_nested_writer_that_is_left_steps_down() {
+    let (store, session) = store();
+    let lock = lock(&session);
+    let writing = lock.write().await.unwrap();
+    let nested = writing.scope(lock.write()).await.unwrap();
+    drop(writing);
+    let reading = nested.downgrade().await.unwrap();
+    assert_eq!(queue(&store).await, "R");
+    drop(lock.try_read().await.unwrap());
+    assert!(reading.is_valid() && lock.try_write().await.unwrap_err().is_busy());
+    reading.release().await.unwrap();
+    drop(lock.try_write().await.unwrap());
+}

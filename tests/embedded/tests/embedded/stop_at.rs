@@ -302,3 +302,36 @@ async fn the_observer_is_told_once_of_those_that_stop() {
     timeout(Duration::from_secs(10), all).await.unwrap();
     assert_eq!(told(), ["a", "c"]);
 }
+
+/// The readers of a process share a node. One that lost it and reads again leaves it to the others, who may
+/// work on under what they lost.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_begins_anew_leaves_its_node_to_those_who_have_not() {
+    for through_another in [false, true] {
+        let (store, session) = store();
+        let lock = session.rw_lock("a").unwrap().with_options(careful());
+        let other = lock.clone();
+        let (release, released) = tokio::sync::oneshot::channel();
+        let beside = crate::spawn(async move {
+            let reading = other.read().await.unwrap();
+            released.await.unwrap();
+            drop(reading);
+        });
+        let lost = lock.read().await.unwrap();
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        let elsewhere = on(&store).rw_lock("a").unwrap();
+        let writer = crate::spawn(async move { elsewhere.write().await.unwrap() });
+        short_outage(&faults(&store, &session)).await;
+        assert!(!lost.is_valid() && !writer.is_finished());
+        let options = if through_another { careful().fair(true) } else { careful() };
+        let lock = session.rw_lock("a").unwrap().with_options(options);
+        assert!(lock.read_timeout(Duration::from_secs(1)).await.unwrap_err().is_busy());
+        assert!(!writer.is_finished(), "a writer is in beside a reader that has not left");
+        // It does not wait for its own guard.
+        release.send(()).unwrap();
+        beside.await.unwrap();
+        timeout(SHORT, writer).await.unwrap().unwrap().release().await.unwrap();
+        let anew = timeout(SHORT, lock.read()).await.unwrap().unwrap();
+        assert!(anew.is_valid() && !lost.is_valid());
+    }
+}

@@ -57,6 +57,9 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
     /// Makes some of the permits of a grant a grant of their own. `None` if no permit would be left.
     fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold>;
 
+    /// The holder lost the lock, and acquires it again: what it lost is not in its way.
+    fn begin_anew(self: Arc<Self>, grant: &Grant);
+
     /// The last hold was given back. Returns the deletions of its nodes, unless a caller of this process
     /// is next.
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Deletions;

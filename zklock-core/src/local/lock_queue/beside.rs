@@ -99,8 +99,8 @@ impl Queue<Locks> {
     pub(super) fn perhaps(&self, by: &Arc<Grant>) -> Perhaps {
         let (by, clock) = (Arc::downgrade(by), self.session().clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
-            let by = by.upgrade().filter(|by| by.is_kept_by_guard())?;
-            Some(format!("{} holds the lock itself, by a guard outside of any scope", by.who()))
+            let who = by.upgrade()?.kept_by(|_| true)?;
+            Some(format!("{who} holds the lock itself, by a guard outside of any scope"))
         })
     }
 }

@@ -114,6 +114,9 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     fn step_down(queue: Shared<Self>, writer: Sole) -> SteppingDown;
 
     /// As that of [`GrantSource`](crate::local::grant::GrantSource).
+    fn begin_anew(queue: &Shared<Self>, grant: &Grant);
+
+    /// As that of [`GrantSource`](crate::local::grant::GrantSource).
     fn split(_: &Shared<Self>, _: &Grant, _permits: usize) -> Option<Hold> {
         None
     }

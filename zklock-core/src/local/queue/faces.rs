@@ -53,6 +53,10 @@ impl<E: Engine> GrantSource for Queue<E> {
         E::split(&self, grant, permits)
     }
 
+    fn begin_anew(self: Arc<Self>, grant: &Grant) {
+        E::begin_anew(&self, grant);
+    }
+
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Deletions {
         let (by, leases) = (Granting::new(&self, now), grant.leases().cloned());
         let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
@@ -171,5 +175,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
     fn leases_lost(self: Arc<Self>) {
         let now = self.now();
         drop(self.decide(|state| state.leases_lost(now)));
+        // Who has lost the lock holds it no more.
+        self.local_queues().left();
     }
 }

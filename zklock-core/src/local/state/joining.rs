@@ -1,5 +1,6 @@
 //! A caller comes to a lock.
 
+use std::iter::empty;
 use std::sync::Arc;
 
 use super::{Phase, State};
@@ -11,14 +12,16 @@ use crate::local::turn::Turn;
 use crate::local::waiter::Waiter;
 
 /// What a holder means for a newcomer.
-#[derive(Debug)]
-pub enum Conflict<L> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
     /// It has to be waited for.
     None,
     /// The newcomer holds it itself, and must not wait for those that wait for it.
     Own,
-    /// The holder is the newcomer itself, which lost this lease and starts over.
-    LetGo(Arc<L>),
+    /// The same, and it reads.
+    OwnRead,
+    /// The holder is the newcomer itself, which lost its lease and starts over.
+    LetGo,
 }
 
 impl<L: Lent, B, O> State<L, B, O> {
@@ -44,7 +47,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         &mut self,
         waiting: &Waiter,
         by: &impl Grants<L, Mode, B, O>,
-        conflict: impl Fn(&B) -> Conflict<L>,
+        conflict: impl Fn(&B) -> Conflict,
         closed: impl FnOnce() -> LockError,
         seen: bool,
     ) -> (Joined<O>, Todo<L>) {
@@ -83,13 +86,16 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             _ => {}
         }
-        let mut own = false;
+        let (mut own, mut anew) = (false, false);
         for holder in self.in_the_way() {
             match conflict(holder) {
                 Conflict::None => {}
-                Conflict::Own => own = true,
-                Conflict::LetGo(lease) => todo.let_go(lease),
+                Conflict::Own | Conflict::OwnRead => own = true,
+                Conflict::LetGo => anew = true,
             }
+        }
+        if anew {
+            self.begin_anew(&mut todo, |holder| conflict(holder) == Conflict::LetGo);
         }
         let readers = match &self.phase {
             Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
@@ -99,6 +105,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         if let (true, Some(lease)) = (own, readers) {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(waiting, lease, by)), todo);
+        }
+        if let (true, Mode::Read, Some(lease)) = (own, waiting.wants, self.read_apart(&conflict)) {
+            let (holder, granted) = by.grant(waiting, &lease, empty());
+            self.apart.push((lease, holder));
+            return (Joined::Granted(granted), todo);
         }
         // A session that is used no more ends with the last node in it: who comes now reads beside this one, by
         // a node in the next session.
@@ -124,5 +135,33 @@ impl<L: Lent, B, O> State<L, B, O> {
             todo.ask = open;
         }
         (Joined::Waits(place), todo)
+    }
+
+    /// A node by which the newcomer reads already, apart from the present one.
+    fn read_apart(&self, conflict: impl Fn(&B) -> Conflict) -> Option<Arc<L>> {
+        let reads = |(_, holder): &&(Arc<L>, B)| conflict(holder) == Conflict::OwnRead;
+        self.apart.iter().find(reads).map(|(lease, _)| lease.clone())
+    }
+
+    /// Holders that lost the lock begin anew.
+    pub fn begins_anew(&mut self, is_one: impl Fn(&B) -> bool) -> Todo<L> {
+        let mut todo = Todo::default();
+        self.begin_anew(&mut todo, is_one);
+        todo
+    }
+
+    /// Their nodes go, unless others still work under them: readers share a node.
+    fn begin_anew(&mut self, todo: &mut Todo<L>, is_one: impl Fn(&B) -> bool) {
+        if self.holders.iter().any(&is_one) {
+            drop(self.renew(todo));
+        }
+        let mut over = Vec::new();
+        self.apart.retain(|(lease, holder)| {
+            let goes = is_one(holder);
+            over.extend(goes.then(|| lease.clone()));
+            !goes
+        });
+        over.retain(|lease| !self.apart.iter().any(|(other, _)| Arc::ptr_eq(other, lease)));
+        over.into_iter().for_each(|lease| todo.let_go(lease));
     }
 }
