@@ -68,7 +68,11 @@ impl AcquireLoop<'_> {
                     node.forget();
                     return Err(Setback::Vanished);
                 }
-                Err(error) => self.after(generation, error).await?,
+                Err(error) => {
+                    self.after(generation, error).await?;
+                    // Nobody has watched the node since the question was sent.
+                    is_own = false;
+                }
             }
         }
     }

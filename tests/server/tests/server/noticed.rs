@@ -160,6 +160,43 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     bed.end().await;
 }
 
+/// After a long wait, a lock is granted only when ZooKeeper has said once more that the node is there. Other
+/// answers meanwhile do not say it.
+#[tokio::test]
+async fn nobody_enters_by_a_question_that_was_not_answered() {
+    let bed = Bed::shared("granted-unanswered");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
+    let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    // Whoever waits for a mutex watches its own node.
+    let [lock, theirs] = [&session, &other].map(|session| session.rw_lock("a").unwrap());
+    let beside = session.mutex("b").unwrap();
+    let ahead = theirs.write().await.unwrap();
+    let acquired = tokio::spawn(async move { soon("the lock", lock.write()).await.unwrap() });
+    bed.until_nodes("a", 2).await;
+    let path = bed.path(&format!("a/{}", bed.contenders_by("a", "__WRIT__")[1]));
+    until("it waits", || bed.watched().contains(&ahead.path().to_owned()).then_some(())).await;
+    tokio::time::sleep(session.timing().unwrap().lease + BOUND).await;
+    let unheard = proxy.on(Matcher::request(OpCode::Multi).path(&path), Action::Drop);
+    ahead.release().await.unwrap();
+    until("it asks", || (unheard.hits() > 0).then_some(())).await;
+    bed.delete(&path);
+    let next = soon("the next", theirs.write()).await.unwrap();
+    // For so long it waits for that answer, and asks again.
+    let limit = Instant::now() + T + HEARTBEAT;
+    while Instant::now() < limit && !acquired.is_finished() {
+        soon("one beside", beside.acquire()).await.unwrap().release().await.unwrap();
+        tokio::time::sleep(HEARTBEAT / 10).await;
+    }
+    assert!(!acquired.is_finished() && next.is_valid(), "two are inside");
+    unheard.release();
+    next.release().await.unwrap();
+    let guard = acquired.await.unwrap();
+    assert!(guard.is_valid() && bed.below(&bed.path("a")) == [guard.path()]);
+    guard.release().await.unwrap();
+    bed.end().await;
+}
+
 /// Whoever steps down has no guard meanwhile that could tell.
 #[tokio::test]
 async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
