@@ -36,7 +36,7 @@ impl AcquireLoop<'_> {
         loop {
             let now = || self.lane_permit.lane().clock().now();
             if self.target.marks.any() && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
-                node = Box::pin(self.mark(generation, node)).await?;
+                node = Box::pin(self.mark(generation, node, &mut is_own)).await?;
             }
             let of = self.target.of_lock(self.request.mode);
             if is_own {

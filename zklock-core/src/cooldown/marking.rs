@@ -21,13 +21,16 @@ use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
 impl AcquireLoop<'_> {
-    /// Waits until the lock is available, and writes the mark.
+    /// Waits until the lock is available, and writes the mark. A reader writes none: if it waits, its node may
+    /// no longer be what `is_own` says, because nobody watches it.
     pub(crate) async fn mark(
         &self,
         generation: &Arc<Generation>,
         mut node: QueuedNode,
+        is_own: &mut bool,
     ) -> Result<QueuedNode, Setback> {
-        let marks = self.target.marks;
+        let now = || self.lane_permit.lane().clock().now();
+        let (marks, old) = (self.target.marks, now() + generation.patience());
         let stays = self.target.driver.directory() != NodeKind::Container;
         let (czxid, path) = (node.czxid(), node.path().to_string());
         let mut patience = generation.patience();
@@ -38,7 +41,9 @@ impl AcquireLoop<'_> {
             .map(|release_mark| release_mark.time.answered.since(release_mark.time.sent));
         let (least, most) = times::WRITE_MARK;
         let mut slack = (2 * created.unwrap_or_default()).clamp(least, most);
+        let mut looks = 0;
         loop {
+            looks += 1;
             let (data, stat) = match generation.coordinator().get(self.directory()).await {
                 Ok(read) => read,
                 Err(error) => {
@@ -50,7 +55,7 @@ impl AcquireLoop<'_> {
                 return Err(Setback::Failed(self.foreign(data.len())));
             };
             let Some(release_mark) = node.mark() else { return Ok(node) };
-            let now = self.lane_permit.lane().clock().now();
+            let now = now();
             let ours = match mark.verdict(czxid, &release_mark.time, now) {
                 Verdict::Rest(rest) => {
                     self.rest(generation, &mark, rest).await?;
@@ -58,7 +63,10 @@ impl AcquireLoop<'_> {
                 }
                 Verdict::WriteDown(lost) => lost,
                 // A reader does not write, so it needs no delay.
-                Verdict::Free if self.request.mode == Mode::Read => return Ok(node),
+                Verdict::Free if self.request.mode == Mode::Read => {
+                    *is_own &= looks == 1 && now < old;
+                    return Ok(node);
+                }
                 Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {
                     return Err(self.keep_directory(generation, node).await);
                 }

@@ -306,6 +306,32 @@ async fn readers_wait_for_a_lost_writer_and_are_not_waited_for() {
     drop(lock(&next).try_write().await.unwrap());
 }
 
+/// Nobody watches the node of a reader that rests.
+#[tokio::test(start_paused = true)]
+async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer() {
+    let (store, session) = prompt();
+    let lock = |session: &Session| session.rw_lock("a").unwrap();
+    let [reading, writing] = [on(&store), on(&store)];
+    // Whoever is granted the lock is not told at once that its node is gone.
+    let faults = store.faults(reading.zookeeper_session().unwrap().0);
+    faults.delay_replies(Duration::from_millis(10));
+    let reading = lock(&reading).with_options(options());
+    let _lost = lock(&session).with_options(options()).write().await.unwrap();
+    crash(&store, &session);
+    let reading = crate::spawn(async move { reading.read().await.unwrap() });
+    tokio::time::sleep(DELAY / 2).await;
+    let node = contenders(&store, "/zklock/a").await.remove(0);
+    client(&store).await.delete(&format!("/zklock/a/{node}")).await.unwrap();
+    // One who knows nothing of the delay.
+    let written = lock(&writing).write().await.unwrap();
+    tokio::time::sleep(DELAY).await;
+    assert!(!reading.is_finished() && written.is_valid(), "two are inside");
+    written.release().await.unwrap();
+    let guard = reading.await.unwrap();
+    let nodes = contenders(&store, "/zklock/a").await;
+    assert!(guard.is_valid() && nodes.len() == 1 && guard.path().ends_with(&nodes[0]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_steps_down_takes_the_mark_away() {
     let (store, session) = store();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zklock::{LockOptions, Mutex, Session};
 use zklock_test_support::{CreateMode, OpCode};
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, soon, until};
 use crate::process::{Part, Process};
 
 /// Empty containers are removed within two seconds on the servers of these tests.
@@ -94,6 +94,45 @@ async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_noth
     assert!(leaves.wait().success());
     next.try_acquire().await.unwrap().release().await.unwrap();
     drop(busy);
+    bed.end().await;
+}
+
+/// Nobody watches the node of a reader that rests, and answers about other locks do not say that it is there.
+#[tokio::test]
+async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer() {
+    const DELAY: Duration = Duration::from_secs(3);
+    const T: Duration = Duration::from_secs(6);
+    let bed = Bed::shared("delay-reader");
+    let proxy = bed.proxy();
+    let lock = |session: &Session| session.rw_lock("a").unwrap();
+    let delayed = |session| lock(session).with_options(LockOptions::default().lock_delay(DELAY));
+    let one_connection = bed.builder().session_timeout(T).max_connections(1);
+    let reader = bed.adopt(one_connection.connect().await.unwrap());
+    let (crashed, other) = (bed.session_through(&proxy).await, bed.session().await);
+    let beside = reader.mutex("b").unwrap().acquire().await.unwrap();
+    let lost = delayed(&crashed).write().await.unwrap();
+    proxy.expire_session(crashed.zookeeper_session().unwrap().0);
+    let reading = delayed(&reader);
+    let reading = tokio::spawn(async move { soon("to read", reading.read()).await.unwrap() });
+    until("it rests", || data(&bed).contains(r#""lost":true"#).then_some(())).await;
+    let rested = Instant::now() + DELAY;
+    // One who knows nothing of the delay.
+    let writing = lock(&other);
+    let writing = tokio::spawn(async move { soon("to write", writing.write()).await.unwrap() });
+    bed.until_nodes("a", 2).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bed.delete(&bed.path(&format!("a/{}", bed.contenders_by("a", "__READ__")[0])));
+    let written = writing.await.unwrap();
+    while Instant::now() < rested + Duration::from_secs(1) {
+        assert!(!reading.is_finished() && written.is_valid(), "two are inside");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    written.release().await.unwrap();
+    let guard = reading.await.unwrap();
+    assert!(guard.is_valid() && bed.below(&bed.path("a")) == [guard.path()]);
+    guard.release().await.unwrap();
+    beside.release().await.unwrap();
+    drop(lost);
     bed.end().await;
 }
 
