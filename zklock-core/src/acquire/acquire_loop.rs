@@ -196,14 +196,15 @@ impl AcquireLoop<'_> {
         let mut is_first = true;
         loop {
             // In a block of its own, so that no list is kept while others are waited for.
-            let (first, next) = {
+            let (is_behind, next) = {
+                let first = std::mem::take(&mut is_first);
+                let is_behind = first && known.is_some();
                 let looked = match known.take() {
                     None => Box::pin(self.list(generation, None, since)).await?,
                     known => known,
                 };
                 // A node that this server does not show may be visible to others, so it is deleted.
                 let Some(looked) = looked else { return Err(Setback::Vanished) };
-                let first = std::mem::take(&mut is_first);
                 if first {
                     let signs = self.signs(&looked);
                     if !signs.is_empty() {
@@ -216,18 +217,17 @@ impl AcquireLoop<'_> {
                         }
                     }
                 }
-                (first, self.next(generation, looked, &mine))
+                (is_behind, self.next(generation, looked, &mine))
             };
             since = Since::Now;
             node.was_behind(next.ahead());
             match next {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => {
-                    // Only the first list is of the own node, if it was sent behind the creation and not
-                    // asked for again: in a directory that was made anew, its name may be that of
-                    // another's.
+                    // Only a list that was sent behind the creation, and not asked for again, is of the own
+                    // node: in a directory that was made anew, its name may be that of another's.
                     let now = || self.lane_permit.lane().clock().now();
-                    let is_own = again_at == Instant::FAR || first && now() < again_at;
+                    let is_own = again_at == Instant::FAR || is_behind && now() < again_at;
                     return match self.grant_at_once(node, is_own) {
                         Ok(lease) => Ok(lease),
                         Err(node) => Box::pin(self.grant(generation, node, is_own)).await,

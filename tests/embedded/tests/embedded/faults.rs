@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zklock::layout::{Kazoo, OneNode};
+use zklock::layout::{Kazoo, Numbered, OneNode};
 use zklock::{ErrorKind, LockOptions, Session, SessionState};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
@@ -497,4 +497,30 @@ async fn nobody_is_busy_with_a_node_that_its_own_process_no_longer_wants() {
             Err(error) => assert!(error.is_unavailable(), "{patience} ms: {error}"),
         }
     }
+}
+
+/// Of a contender whose first list is lost, and which asks again: its name may be another's by then.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_granted_by_a_later_list_where_another_has_made_the_node_anew() {
+    let (store, session) = prompt();
+    let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // Whoever is granted the lock is not told at once that the node is another's.
+    faults.delay_replies(Duration::from_millis(10));
+    faults.inject(Fault::lose_request().on(Op::Children).times(2));
+    let limit = Duration::from_secs(3);
+    let asking = crate::spawn(async move { mutex.acquire_timeout(limit).await });
+    // It asks for the second time at 10 ms, and pauses before the third.
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    let other = client(&store).await;
+    let node = other.children("/zklock/a").await.unwrap().remove(0);
+    let path = format!("/zklock/a/{node}");
+    other.delete(&path).await.unwrap();
+    other.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+    let refused = asking.await.unwrap();
+    assert!(refused.is_err_and(|error| error.is_busy()), "{path} is held by another");
+    // And what is the other's stays.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await, [node]);
 }
