@@ -177,11 +177,19 @@ impl AcquireLoop<'_> {
             return generation.create(path, &data, NodeKind::Persistent).await.map(drop);
         }
         let new = kind == NodeKind::Container && self.unused.making(generation, path);
+        let clock = self.lane_permit.lane().clock();
+        let again_at = clock.now() + generation.patience();
         let created = generation.create(path, &[], kind).await;
+        let not_made = match &created {
+            Ok(_) => false,
+            // From then on it is asked for again, and the first attempt may have made it.
+            Err(RequestError::NodeExists) => clock.now() < again_at,
+            Err(error) => error.is_definite(),
+        };
         // After an attempt in doubt, this may delete a directory that another client has created,
         // while it is empty. That does no harm: ZooKeeper removes empty containers as well, so
         // every client creates it again when needed.
-        if new && created.as_ref().is_err_and(RequestError::is_definite) {
+        if new && not_made {
             self.unused.not_made(path);
         }
         created.map(drop)

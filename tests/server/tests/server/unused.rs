@@ -75,6 +75,34 @@ async fn an_acquire_that_is_given_up_leaves_no_directory() {
     }
 }
 
+/// The answer to the making of a directory is lost alone, and the second one says that it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_is_given_up_leaves_no_directory_whose_first_answer_was_lost() {
+    const THERE: i32 = -110;
+    let bed = Bed::shared("given-up-in-doubt");
+    let proxy = bed.proxy();
+    let session = bed.session_of_through(Duration::from_secs(4), &proxy).await;
+    let made = Matcher::reply(OpCode::CreateContainer);
+    // The root, and the directory of the lock.
+    for number in [1, 2] {
+        let lost = proxy.on(made.clone().err(0).nth(number), Action::Drop);
+        let second = proxy.on(made.clone().err(THERE), Action::Hold);
+        let given_up = acquiring(&session, "a");
+        until("it asks again", || (second.hits() > 0).then_some(())).await;
+        assert_eq!(lost.hits(), 1);
+        // What comes next is not made.
+        let next = Matcher::request(OpCode::CreateContainer).or(OpCode::Create2);
+        let next = proxy.on(next, Action::Drop);
+        second.release();
+        until("it goes on", || (next.hits() > 0).then_some(())).await;
+        given_up.abort();
+        assert!(given_up.await.is_err());
+        proxy.heal();
+        nothing_is_left(&bed).await;
+    }
+    bed.end().await;
+}
+
 /// Whose it is cannot be told after a doubtful making. ZooKeeper removes empty directories, too.
 #[tokio::test]
 async fn a_directory_of_another_that_is_taken_for_ours_is_made_again() {
