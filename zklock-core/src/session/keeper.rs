@@ -33,7 +33,8 @@ pub struct Keeping {
 /// after it was retired; then closes it. What cannot be deleted for long is deleted with the session.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut was_suspect) = (0, false);
-    let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
+    // Those that are not answered yet, and when each was sent.
+    let mut pending: Vec<(Instant, Beat)> = Vec::new();
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let (mut seen, mut unheld) = (generation.coordinator().link(), None);
     loop {
@@ -90,12 +91,14 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         let due = next_beat.max(check_at.min(generation.lease().last_commit() + gap));
         let beats = holds && link == Link::Up && !self_aware;
         if beats && now >= due {
-            // The last heartbeat may still be answered, or be lost: another one is sent beside it.
-            late = beat.take().or(late);
+            // Those before it may be lost, or still be answered, however many there are: another one is
+            // sent beside them. After the time of a lease, an answer proves nothing any more.
+            let lease = generation.lease().timing().lease;
+            pending.retain(|(sent, _)| now < *sent + lease);
             // Before the session has settled, a heartbeat proves less.
             next_beat = generation.settles_at(now).map_or(now + gap, |at| at.min(now + gap));
             let local_queues = keeping.local_queues.clone();
-            beat = Some(Box::pin(heartbeat(generation.clone(), local_queues)));
+            pending.push((now, Box::pin(heartbeat(generation.clone(), local_queues))));
         }
         // New acquires do not use a retired generation.
         if !generation.was_retired() {
@@ -118,11 +121,10 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         let mut link_changed = generation.coordinator().link_changed(link);
         let mut due = std::pin::pin!(generation.keeper_is_due());
         poll_fn(|cx| {
-            for beat in [&mut late, &mut beat] {
-                if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
-                    *beat = None;
-                    return Poll::Ready(());
-                }
+            let mut beats = pending.iter_mut();
+            if let Some(answered) = beats.position(|(_, beat)| beat.as_mut().poll(cx).is_ready()) {
+                drop(pending.remove(answered));
+                return Poll::Ready(());
             }
             let woken = changed.as_mut().poll(cx).is_ready()
                 || due.as_mut().poll(cx).is_ready()
@@ -133,7 +135,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         .await;
     }
     // A pending reply would keep the ZooKeeper session open.
-    drop((beat, late));
+    drop(pending);
     generation.end();
     keeping.local_queues.leases_lost();
     if !generation.was_retired() {

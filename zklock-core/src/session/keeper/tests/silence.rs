@@ -254,6 +254,18 @@ async fn a_heartbeat_whose_answer_is_forgotten_is_sent_again_in_time() {
     }
 }
 
+/// However many heartbeats are sent before the first of them is answered.
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_valid_while_answers_come_late_and_regularly() {
+    let kept = kept().await;
+    let patient = kept.hold("/a", StopAt::Lost).await;
+    kept.faults.delay_replies(T * 36 / 100);
+    for tenths in 1..=30 {
+        sleep(T / 10).await;
+        assert!(kept.is_valid(&patient), "lost after {tenths} T/10");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn heartbeats_and_silence_are_told() {
     let kept = kept().await;
