@@ -17,4 +17,5 @@ pub mod session_state;
 pub mod settings;
 pub mod times;
 pub mod token;
+pub mod unharmed;
 pub mod until;

@@ -12,6 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::session_state::SessionState;
 use crate::base::token::FencingToken;
+use crate::base::unharmed::unharmed;
 
 /// How a caller was given a lock.
 ///
@@ -423,7 +424,8 @@ impl Listener {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(event)
             && self.dropped.fetch_add(1, Ordering::AcqRel) == 0
         {
-            tracing::warn!("an observer is too slow, and misses events");
+            // Whoever tells has more to do.
+            unharmed(|| tracing::warn!("an observer is too slow, and misses events"));
         }
     }
 }

@@ -303,9 +303,9 @@ impl Generation {
         let at = self.lease.clock().now();
         let end = End { at, of_itself: self.coordinator.link().is_over() };
         if self.end.set(end).is_ok() {
-            self.lose_leases();
             // Nobody waits for the deletions of a session that is over.
             self.cleaned.notify_waiters();
+            self.lose_leases();
         }
     }
 

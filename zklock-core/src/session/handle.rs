@@ -19,6 +19,7 @@ use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
@@ -535,7 +536,7 @@ fn report_states(
     spawner.spawn(async move {
         while states.changed().await.is_ok() {
             let state = *states.borrow_and_update();
-            tracing::info!(%state, id, "session");
+            unharmed(|| tracing::info!(%state, id, "session"));
             events.tell(|| Event::State { state });
         }
     });

@@ -4,13 +4,17 @@
 mod tests;
 
 use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use futures_lite::FutureExt as _;
+
 use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::traits::Link;
 use crate::session::generation::Generation;
 use crate::session::health::LaneReport;
@@ -32,6 +36,19 @@ pub struct Keeping {
 /// Keeps a generation until its ZooKeeper session is over, or until nothing is held nor to be deleted
 /// after it was retired; then closes it. What cannot be deleted for long is deleted with the session.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
+    // The log that it writes is the application's, and may panic. Otherwise nobody would tell that the leases
+    // are lost, and the lane would wait for ever for the end of this generation.
+    let kept = AssertUnwindSafe(until_over(&generation, &keeping)).catch_unwind();
+    drop(kept.await);
+    unharmed(|| generation.end());
+    unharmed(|| keeping.local_queues.leases_lost());
+    if !generation.was_retired() {
+        keeping.health.publish(generation.number(), SessionState::Connecting);
+    }
+    generation.close().await;
+}
+
+async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
     let (mut losses, mut was_suspect) = (0, false);
     // Those that are not answered yet, and when each was sent.
     let mut pending: Vec<(Instant, Beat)> = Vec::new();
@@ -134,12 +151,5 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         })
         .await;
     }
-    // A pending reply would keep the ZooKeeper session open.
-    drop(pending);
-    generation.end();
-    keeping.local_queues.leases_lost();
-    if !generation.was_retired() {
-        keeping.health.publish(generation.number(), SessionState::Connecting);
-    }
-    generation.close().await;
+    // Heartbeats that are not answered end here: a pending reply would keep the ZooKeeper session open.
 }

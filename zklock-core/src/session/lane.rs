@@ -323,3 +323,6 @@ impl Drop for LanePermit {
 pub fn closed() -> LockError {
     LockError::new(ErrorKind::Closing, "the session is closed")
 }
+
+#[cfg(test)]
+mod tests;

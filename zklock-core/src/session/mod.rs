@@ -1,5 +1,7 @@
 //! Sessions: connections, their generations, the lease clock, the heartbeat, the releaser.
 
+#[cfg(test)]
+mod broken_log;
 pub mod builder;
 pub mod environment;
 pub mod generation;

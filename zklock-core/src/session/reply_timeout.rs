@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
@@ -82,7 +83,8 @@ impl TimedReplies {
 }
 
 fn forgotten<T>() -> Result<T, RequestError> {
-    tracing::warn!("no answer for a session timeout");
+    // Whoever waited has to find out what became of the request.
+    unharmed(|| tracing::warn!("no answer for a session timeout"));
     Err(RequestError::ConnectionLoss)
 }
 

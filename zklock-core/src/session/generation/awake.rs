@@ -41,8 +41,8 @@ impl Generation {
     /// trusted.
     fn leave_if_too_long(&self, now: Instant) {
         if self.standstill.was_too_long(now) && !self.was_retired() {
-            tracing::warn!("the process stood still: a new ZooKeeper session is opened");
             self.take_out_of_use();
+            tracing::warn!("the process stood still: a new ZooKeeper session is opened");
         }
     }
 

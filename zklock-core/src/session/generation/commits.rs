@@ -72,8 +72,8 @@ impl Generation {
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server silently replaced the session: what was held before is lost.
-                tracing::warn!("the server replaced the ZooKeeper session");
                 this.end();
+                tracing::warn!("the server replaced the ZooKeeper session");
                 return Err(RequestError::SessionExpired);
             }
             this.committed(sent);

@@ -13,8 +13,6 @@ impl Generation {
     /// Retires the generation because a node cannot be deleted: new acquires use another one, and
     /// this one is closed when nothing is held in it any more, nor to be deleted.
     pub fn retire(&self, path: &str, of: Option<&OfLock>, why: &RequestError) {
-        tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
-                                     when its ZooKeeper session ends");
         self.events.tell(|| Event::StuckNode {
             lock: of.map(|of| of.name.clone()),
             pattern: of.map(|of| of.pattern.text()),
@@ -23,13 +21,14 @@ impl Generation {
             error: LockError::new(ErrorKind::Unauthorized, why.in_short()),
         });
         self.take_out_of_use();
+        tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
+                                     when its ZooKeeper session ends");
     }
 
     /// Retires the generation because the data of its server differ from its leader's, as who acquires this
     /// lock has found out.
     pub fn leave(&self, phantom: PhantomNode, of: &OfLock) {
-        let path = &phantom.path;
-        tracing::error!(path, "the server shows a node that its leader does not know");
+        let path = phantom.path.clone();
         self.events.tell(|| {
             let (lock, pattern, mode) = of.told();
             Event::Diverged { lock, pattern, mode, path: path.clone() }
@@ -37,6 +36,7 @@ impl Generation {
         // Others may have found another such node.
         let _ = self.phantom.set(phantom);
         self.take_out_of_use();
+        tracing::error!(path, "the server shows a node that its leader does not know");
     }
 
     /// A node that shows that the server's data differ from its leader's.
@@ -54,7 +54,8 @@ impl Generation {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
-    pub(super) fn take_out_of_use(&self) {
+    /// Retires the generation without a word.
+    pub fn take_out_of_use(&self) {
         self.retired.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }

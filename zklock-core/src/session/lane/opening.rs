@@ -1,6 +1,7 @@
 //! How a lane opens its ZooKeeper sessions, and which it refuses.
 
 use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_lite::FutureExt as _;
+use futures_lite::future::or;
 
 use super::{Lane, Status};
 use crate::base::clock::Clock;
@@ -27,56 +29,100 @@ use crate::session::watch_budget::WatchBudget;
 
 /// Opens one session after the other, until the lane is closed.
 pub(super) async fn run(lane: Arc<Lane>) {
-    let mut pause = times::RECONNECT.0;
-    let (mut number, mut phantom) = (0, None);
+    let mut rounds = Rounds { pause: times::RECONNECT.0, number: 0, phantom: None };
     while !lane.is_closed() {
-        let opened = lane.clock().now();
-        let opening = async {
-            let session = open(&lane).await?;
-            let session = without(phantom.as_ref(), session, lane.clock()).await;
-            Some(timed(session, lane.config.tick).await)
-        };
-        let (Some(session), stood) = noting(lane.clock(), opening).await else { break };
-        match session {
-            Ok((coordinator, timing)) => {
-                pause = times::RECONNECT.0;
-                number += 1;
-                let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
-                let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
-                let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
-                let generation =
-                    Generation::new(number, coordinator, lease, spawner, events, watches, stood);
-                lane.note(&generation);
-                // So that those who wait for the generation find the state published.
-                lane.keeping.health.publish(number, SessionState::Connected);
-                let (kept, keeping) = (generation.clone(), lane.keeping.clone());
-                let opened = keeping.local_queues.opened(generation.coordinator().session_id());
-                lane.spawner().spawn(async move {
-                    keep(kept, keeping).await;
-                    drop(opened);
-                });
-                if !lane.set(Status::Ready(generation.clone())) {
-                    generation.end();
-                    generation.close().await;
-                    break;
-                }
-                generation.until(|| generation.is_retired()).await;
-                phantom = generation.phantom().cloned().or(phantom);
-                // Of the next one: the keeper of a generation that is retired says nothing any more,
-                // and what it said just before does not count either.
-                lane.keeping.health.publish(number + 1, SessionState::Connecting);
-                lane.set(Status::Connecting(None));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
-                lane.set(explain(error, &lane.keeping.local_queues.place().chroot));
-                let timer = lane.clock().sleep_until(lane.clock().now() + pause);
-                futures_lite::future::or(timer, lane.until_closed()).await;
-                pause = (pause * 2).min(times::RECONNECT.1);
+        // The log that a round writes is the application's, and may panic: the next one comes all the same.
+        match AssertUnwindSafe(rounds.round(&lane)).catch_unwind().await {
+            Ok(ControlFlow::Continue(true)) => {}
+            Ok(ControlFlow::Continue(false)) => rounds.rest(&lane).await,
+            Ok(ControlFlow::Break(())) => break,
+            Err(_) => {
+                rounds.leave(&lane);
+                rounds.rest(&lane).await;
             }
         }
     }
     lane.over.send_replace(true);
+}
+
+/// The rounds of a lane, each of which opens a session, and what one leaves to the next.
+struct Rounds {
+    /// The pause after a round in vain.
+    pause: Duration,
+    /// The number of the last generation.
+    number: u64,
+    /// A node that shows that the data of a server differ from its leader's.
+    phantom: Option<PhantomNode>,
+}
+
+impl Rounds {
+    /// Opens a session, and waits until new acquires need another one. Returns whether it was opened, and
+    /// breaks if the lane is closed.
+    async fn round(&mut self, lane: &Arc<Lane>) -> ControlFlow<(), bool> {
+        let opened = lane.clock().now();
+        let opening = async {
+            let session = open(lane).await?;
+            let session = without(self.phantom.as_ref(), session, lane.clock()).await;
+            Some(timed(session, lane.config.tick).await)
+        };
+        let (session, stood) = noting(lane.clock(), opening).await;
+        let (coordinator, timing) = match session {
+            Some(Ok(session)) => session,
+            Some(Err(error)) => {
+                lane.set(explain(error.clone(), &lane.keeping.local_queues.place().chroot));
+                tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
+                return ControlFlow::Continue(false);
+            }
+            None => return ControlFlow::Break(()),
+        };
+        self.pause = times::RECONNECT.0;
+        self.number += 1;
+        let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
+        let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
+        let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
+        let generation =
+            Generation::new(self.number, coordinator, lease, spawner, events, watches, stood);
+        lane.note(&generation);
+        // So that those who wait for the generation find the state published.
+        lane.keeping.health.publish(self.number, SessionState::Connected);
+        let (kept, keeping) = (generation.clone(), lane.keeping.clone());
+        let opened = keeping.local_queues.opened(generation.coordinator().session_id());
+        lane.spawner().spawn(async move {
+            keep(kept, keeping).await;
+            drop(opened);
+        });
+        if !lane.set(Status::Ready(generation.clone())) {
+            generation.end();
+            generation.close().await;
+            return ControlFlow::Break(());
+        }
+        generation.until(|| generation.is_retired()).await;
+        self.phantom = generation.phantom().cloned().or(self.phantom.take());
+        self.call_for_another(lane);
+        ControlFlow::Continue(true)
+    }
+
+    /// Tells that new acquires wait for the next generation. The keeper of one that is retired says nothing
+    /// any more, and what it said just before does not count either.
+    fn call_for_another(&self, lane: &Lane) {
+        lane.keeping.health.publish(self.number + 1, SessionState::Connecting);
+        lane.set(Status::Connecting(None));
+    }
+
+    /// Takes a session out of use of which the round has lost sight. Its keeper closes it.
+    fn leave(&self, lane: &Lane) {
+        if let Some(generation) = lane.current() {
+            generation.take_out_of_use();
+            self.call_for_another(lane);
+        }
+    }
+
+    /// Waits before the next round.
+    async fn rest(&mut self, lane: &Lane) {
+        let timer = lane.clock().sleep_until(lane.clock().now() + self.pause);
+        or(timer, lane.until_closed()).await;
+        self.pause = (self.pause * 2).min(times::RECONNECT.1);
+    }
 }
 
 /// Opens a session; `None` if the lane was closed and no server can have opened one.

@@ -2,4 +2,5 @@ mod bed;
 mod checks;
 mod deletions;
 mod holder;
+mod panics;
 mod silence;

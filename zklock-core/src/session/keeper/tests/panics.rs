@@ -1,0 +1,54 @@
+//! What is told although the log panics that the keeper writes.
+
+use std::sync::Arc;
+
+use futures_lite::future::zip;
+use tokio::time::{sleep, timeout};
+
+use super::bed::{Kept, MOMENT, T, kept};
+use crate::base::policy::StopAt;
+use crate::coordinator::memory::{Fault, Op};
+use crate::coordinator::traits::RequestError;
+use crate::session::broken_log::panics_at;
+use crate::session::generation::HeldNode;
+
+async fn is_told(kept: &Kept, node: &Arc<HeldNode>) {
+    let told = node.until(|| !kept.is_valid(node));
+    timeout(2 * T, told).await.expect("who waits for the loss is not told");
+}
+
+/// Otherwise it would be in use for ever, and its ZooKeeper session would keep the nodes.
+async fn is_ended_and_closed(kept: &Kept) {
+    kept.faults.release();
+    let generation = &kept.generation;
+    let is_over = generation.until(|| generation.is_over());
+    timeout(T, is_over).await.expect("the generation goes on");
+    let closed = async {
+        while !generation.coordinator().link().is_over() {
+            sleep(MOMENT).await;
+        }
+    };
+    timeout(T, closed).await.expect("the ZooKeeper session goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_at_a_loss_keeps_it_from_nobody() {
+    let kept = kept().await;
+    let _log = panics_at("was lost");
+    let (one, other) = (kept.hold("/a", StopAt::Lost).await, kept.hold("/b", StopAt::Lost).await);
+    kept.faults.hold_replies();
+    zip(is_told(&kept, &one), is_told(&kept, &other)).await;
+    assert_eq!(kept.generation.losses(), 2);
+    is_ended_and_closed(&kept).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_panics_ends_what_it_keeps() {
+    let kept = kept().await;
+    let _log = panics_at("could not be checked");
+    let node = kept.hold("/a", StopAt::Lost).await;
+    let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
+    kept.faults.inject(Fault::refuse(refused).on(Op::Multi));
+    is_told(&kept, &node).await;
+    is_ended_and_closed(&kept).await;
+}
