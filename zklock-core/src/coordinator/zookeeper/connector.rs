@@ -114,7 +114,15 @@ impl Search<'_> {
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
                 let _opening = Opening::new(self.attempts);
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
-                    Some(Ok(client)) => return Ok(client),
+                    Some(Ok(client)) => {
+                        if let Some(servers) = left_out(&self.servers.servers, &candidates) {
+                            tracing::warn!(
+                                servers,
+                                "some servers did not answer, and this ZooKeeper session does not use them"
+                            );
+                        }
+                        return Ok(client);
+                    }
                     Some(Err(error)) if error.is_definite() => return Err(error),
                     // If the server ended the connection, or TLS failed, the client library reports
                     // no more than this.
@@ -167,8 +175,8 @@ fn no_hosts() -> RequestError {
 
 /// The servers for the client library: those that answered, and those that refused the connection,
 /// which cost nothing and may come back. Silent servers are left out if any other is left, for as
-/// long as this ZooKeeper session lives, because the library would wait for them. If all are
-/// silent, the library may still succeed.
+/// long as this ZooKeeper session lives, because the library would wait for them; the log names them. If
+/// none answers, the library may still succeed with those that are silent.
 fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
     let all = || servers.iter().map(String::as_str).zip(results);
     if results.contains(&ProbeResult::Answers) {
@@ -182,6 +190,13 @@ fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str
             .map(|(server, _)| server)
             .collect()
     }
+}
+
+/// The servers that are no candidates, if there are any.
+fn left_out(servers: &[String], candidates: &[&str]) -> Option<String> {
+    let others = servers.iter().map(String::as_str).filter(|server| !candidates.contains(server));
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| others.join(", "))
 }
 
 async fn attempt(
@@ -311,6 +326,8 @@ mod tests {
             ([&fails, &fails, &fails], vec![]),
         ] {
             assert_eq!(candidates(&servers, &results.map(Clone::clone)), expected);
+            let others = left_out(&servers, &expected).unwrap_or_default();
+            assert!(servers.iter().all(|one| others.contains(one) != expected.contains(&&**one)));
         }
     }
 

@@ -9,7 +9,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_io::Timer;
 use async_net::TcpStream;
@@ -29,20 +29,23 @@ pub(super) enum ProbeResult {
 /// The reply of a server without quorum, which does not answer session requests at all.
 const NOT_SERVING: &str = "not currently serving requests";
 
-/// Probes all servers at once, for at most `patience`. After the first answer, the others have a
-/// quarter of that. If `plain` is false, the servers use TLS and are not sent anything: an open
+/// Probes all servers at once, for at most `patience`. Once a majority has answered, the others have a
+/// quarter of that. Fewer answers do not hurry them: a session does not use those that were silent, and
+/// would have too few left. If `plain` is false, the servers use TLS and are not sent anything: an open
 /// connection counts as an answer.
 pub(super) async fn probe(servers: &[String], plain: bool, patience: Duration) -> Vec<ProbeResult> {
     let mut asked: Vec<_> = servers.iter().map(|server| Box::pin(ask(server, plain))).collect();
     let mut seen: Vec<Option<ProbeResult>> = vec![None; servers.len()];
-    let (mut over, mut hurried) = (Timer::after(patience), false);
+    let (start, mut over) = (Instant::now(), Timer::after(patience));
+    let mut answers = 0;
     poll_fn(|cx| {
         for (asked, seen) in asked.iter_mut().zip(&mut seen) {
             if seen.is_none()
                 && let Poll::Ready(result) = asked.as_mut().poll(cx)
             {
-                if result == ProbeResult::Answers && !std::mem::replace(&mut hurried, true) {
-                    over.set_after(patience / 4);
+                answers += usize::from(result == ProbeResult::Answers);
+                if result == ProbeResult::Answers && answers == servers.len() / 2 + 1 {
+                    over.set_after(patience.saturating_sub(start.elapsed()).min(patience / 4));
                 }
                 *seen = Some(result);
             }
@@ -81,9 +84,15 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
+    const VERSION: &str = "Zookeeper version: 3.8.0\n";
 
     /// Answers the first who speaks.
     fn server(answer: &'static str) -> String {
+        slow_server(answer, Duration::ZERO)
+    }
+
+    /// The same, after a time.
+    fn slow_server(answer: &'static str, after: Duration) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         thread::spawn(move || {
@@ -91,6 +100,7 @@ mod tests {
             let mut word = [0; 4];
             stream.read_exact(&mut word).unwrap();
             assert_eq!(&word, b"srvr");
+            thread::sleep(after);
             stream.write_all(answer.as_bytes()).unwrap();
         });
         addr
@@ -102,12 +112,13 @@ mod tests {
         let servers = [
             silent.local_addr().unwrap().to_string(),
             "127.0.0.1:1".to_owned(),
-            server("Zookeeper version: 3.8.0\n"),
+            server(VERSION),
             server("srvr is not executed because it is not in the whitelist.\n"),
             server("This ZooKeeper instance is not currently serving requests\n"),
             server(""),
+            server(VERSION),
         ];
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let results = probe(&servers, true, PATIENCE).await;
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
         assert_eq!(results[0], ProbeResult::Silent);
@@ -120,7 +131,30 @@ mod tests {
             matches!(&results[4], ProbeResult::Fails(why) if why.contains("serve")),
             "{results:?}"
         );
-        assert_eq!(results[5], ProbeResult::Answers);
+        assert_eq!(results[5..], [ProbeResult::Answers, ProbeResult::Answers]);
+    }
+
+    /// Whoever is not heard now is left out while the ZooKeeper session lives, even if the others fail.
+    #[tokio::test]
+    async fn one_fast_answer_does_not_hurry_the_others() {
+        let patience = Duration::from_secs(8);
+        let slow = || slow_server(VERSION, patience * 3 / 8);
+        let results = probe(&[server(VERSION), slow(), slow()], true, patience).await;
+        assert_eq!(results, [const { ProbeResult::Answers }; 3]);
+    }
+
+    #[tokio::test]
+    async fn few_answers_do_not_prolong_the_search() {
+        let patience = Duration::from_secs(4);
+        let silent = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let at = |one: usize| silent[one].local_addr().unwrap().to_string();
+        let late = slow_server(VERSION, patience * 7 / 8);
+        let servers = [at(0), server(VERSION), late, at(1), server(VERSION)];
+        let start = Instant::now();
+        let results = probe(&servers, true, patience).await;
+        let took = start.elapsed();
+        assert!(took < patience * 11 / 10, "{took:?}");
+        assert_eq!(results.iter().filter(|one| **one == ProbeResult::Silent).count(), 2);
     }
 
     #[tokio::test]
