@@ -102,14 +102,14 @@ struct Search<'a> {
 impl Search<'_> {
     /// Tries until a session is open or the error is final.
     async fn run(&mut self) -> Result<Client, RequestError> {
-        let end = Instant::now() + self.options.connect_timeout;
+        let start = Instant::now();
         let look = (self.options.connect_timeout / 4).min(times::PROBE);
         let mut pause = times::CONNECT.0;
         loop {
             self.results = probe(&self.servers.servers, self.options.is_plain(), look).await;
             let candidates = candidates(&self.servers.servers, &self.results);
             if !candidates.is_empty() {
-                let rest = end.saturating_duration_since(Instant::now());
+                let rest = self.options.connect_timeout.saturating_sub(start.elapsed());
                 // A server that answers and then opens no session must not use up all the time.
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
                 let _opening = Opening::new(self.attempts);
@@ -329,6 +329,14 @@ mod tests {
             let others = left_out(&servers, &expected).unwrap_or_default();
             assert!(servers.iter().all(|one| others.contains(one) != expected.contains(&&**one)));
         }
+    }
+
+    #[tokio::test]
+    async fn who_may_take_as_long_as_it_likes_to_connect_is_bounded_by_nothing() {
+        let mut options = ZooKeeperOptions::new("127.0.0.1:1");
+        options.connect_timeout = Duration::MAX;
+        let opening = ZooKeeperConnector::new(options).unwrap().open();
+        assert!(within(Duration::from_millis(200), opening).await.is_none());
     }
 
     #[test]
