@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::options::LockOptions;
+use crate::coordinator::limits::check_session_timeout;
+use crate::coordinator::traits::RequestError;
 use crate::coordinator::zookeeper::Acl;
 use crate::name::path::ZnodePath;
 use crate::session::builder::SessionBuilder;
@@ -149,6 +151,10 @@ fn described(
     let mut builder = Session::builder_for(&connect);
     builder.check_servers().map_err(|error| invalid("CONNECT", format!("{error:#}")))?;
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
+        check_session_timeout(timeout).map_err(|error| match error {
+            RequestError::BadArguments(why) => invalid("SESSION_TIMEOUT", why),
+            other => invalid("SESSION_TIMEOUT", other.in_short()),
+        })?;
         builder = builder.session_timeout(timeout);
     }
     if let Some(timeout) = duration("CONNECT_TIMEOUT")? {
@@ -287,6 +293,8 @@ mod tests {
             (("TIMEOUT", "1M"), "`M` is a month"),
             (("CONNECT_TIMEOUT", "0s"), "ZKLOCK_CONNECT_TIMEOUT"),
             (("SESSION_TIMEOUT", "0s"), "ZKLOCK_SESSION_TIMEOUT"),
+            (("SESSION_TIMEOUT", "500us"), "ZKLOCK_SESSION_TIMEOUT: "),
+            (("SESSION_TIMEOUT", "30days"), "ZKLOCK_SESSION_TIMEOUT: "),
             (("TICK_TIME", "0s"), "ZKLOCK_TICK_TIME"),
             (("RETRIES", "-1"), "ZKLOCK_RETRIES"),
             (("RETRIES", "0"), "ZKLOCK_RETRIES"),
