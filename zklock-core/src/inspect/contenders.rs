@@ -10,6 +10,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, RequestError};
+use crate::inspect::nodes::take_out;
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
 use crate::layout::driver::Proof;
@@ -248,7 +249,7 @@ impl Site {
                 participants.push(participant);
             }
         }
-        queue.retain(|one| !passed.contains(&one.name));
+        take_out(&mut queue, &passed, |one| &one.name);
         let mut places = queue.iter().zip(self.holders(&queue));
         for one in &mut participants {
             // A contender that disappears during the reading still has its place in the queue.

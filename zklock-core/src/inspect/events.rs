@@ -1,6 +1,6 @@
 //! The changes of a lock's queue.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::base::times;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, Link, RequestError, Watch};
 use crate::inspect::contenders::Participant;
+use crate::inspect::nodes::{Changes, changes};
 use crate::inspect::site::Site;
 use crate::name::path::name_of;
 use crate::session::generation::Generation;
@@ -52,6 +53,37 @@ pub enum LockEvent {
     Lost(Participant),
     /// The connection is lost. Changes in the meantime are reported when it is back.
     Blind,
+}
+
+impl LockEvent {
+    /// Returns the changes between two looks at a queue, for somebody who [looks](Site::contenders_since) again and
+    /// again: who left, who joined, and who holds the lock and did not. A holder that was lost has
+    /// [left](LockEvent::Left), too, because the queue does not tell.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockEvent;
+    ///
+    /// let site = session.site("orders")?;
+    /// let before = site.contenders().await?;
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// let now = site.contenders_since(&before).await?;
+    /// let one = now[0].clone();
+    /// let events = LockEvent::between(&before, &now);
+    /// assert_eq!(events, [LockEvent::Joined(one.clone()), LockEvent::Granted(one)]);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn between(before: &[Participant], now: &[Participant]) -> Vec<LockEvent> {
+        let of = |one| {
+            let Participant { node, czxid, holder, .. }: &Participant = one;
+            ((&**node, *czxid), *holder)
+        };
+        let Changes { left, joined, granted } = changes(before, now, of);
+        let left = left.into_iter().cloned().map(LockEvent::Left);
+        let joined = joined.into_iter().cloned().map(LockEvent::Joined);
+        left.chain(joined).chain(granted.into_iter().cloned().map(LockEvent::Granted)).collect()
+    }
 }
 
 /// The changes of a lock's queue, beginning with the present queue. Returned by [`Site::events`].
@@ -235,24 +267,13 @@ impl LockEvents {
     /// Reports the differences from the last look.
     fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
-        let node = |one: &Participant| (one.node.clone(), one.czxid);
-        let by_node = |all: &[Participant]| -> HashMap<(String, u64), bool> {
-            all.iter().map(|one| (node(one), one.holder)).collect()
-        };
-        let (was, is) = (by_node(&before), by_node(&self.known));
-        for gone in before.into_iter().filter(|old| !is.contains_key(&node(old))) {
-            let lost = gone.holder && gone.here && self.has_ended(gone.session);
-            let event = if lost { LockEvent::Lost } else { LockEvent::Left };
-            self.waiting.push_back(event(gone));
-        }
-        for new in self.known.iter().filter(|new| !was.contains_key(&node(new))) {
-            self.waiting.push_back(LockEvent::Joined(new.clone()));
-        }
-        for holder in self.known.iter().filter(|new| new.holder) {
-            if was.get(&node(holder)) != Some(&true) {
-                self.waiting.push_back(LockEvent::Granted(holder.clone()));
-            }
-        }
+        let is_lost = |gone: &Participant| gone.holder && gone.here && self.has_ended(gone.session);
+        let told = LockEvent::between(&before, &self.known).into_iter().map(|event| match event {
+            LockEvent::Left(gone) if is_lost(&gone) => LockEvent::Lost(gone),
+            event => event,
+        });
+        let told: Vec<_> = told.collect();
+        self.waiting.extend(told);
     }
 
     /// Whether a ZooKeeper session of ours is over, or cannot be asked. Its nodes are then gone,

@@ -7,6 +7,7 @@ pub mod break_holder;
 pub mod contenders;
 pub mod events;
 pub mod found;
+mod nodes;
 pub mod revoke;
 pub mod survey;
 

@@ -10,6 +10,7 @@ use crate::base::first::all;
 use crate::base::owner::{Owner, REVOKE};
 use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::contenders::BATCH;
+use crate::inspect::nodes::take_out;
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
 use crate::layout::nested::{is_other_lock, may_be_other_lock};
@@ -77,7 +78,7 @@ impl Site {
         if !passed.is_empty() {
             // Who holds the lock is behind them, and may be behind any number of others: all are read, once.
             passed.extend(self.other_locks(coordinator, &others).await?);
-            queue.retain(|one| !passed.contains(&one.name));
+            take_out(&mut queue, &passed, |one| &one.name);
             holders = self.parted(&queue).0;
         }
         Ok(holders)

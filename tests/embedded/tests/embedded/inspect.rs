@@ -8,7 +8,8 @@ use zklock::driver::RequestError;
 use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
 use zklock::testing::{Fault, Op};
 use zklock::{
-    ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session,
+    ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Participant,
+    Session,
 };
 use zklock_core::coordinator::traits::NodeKind;
 
@@ -319,6 +320,40 @@ async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before(
     let after = held.fencing_token().czxid();
     assert_eq!(next().await, ("left", czxid));
     assert_eq!([next().await, next().await], [("joined", after), ("granted", after)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn between_two_looks_who_left_comes_before_who_joined_and_who_got_the_lock() {
+    let (_, session) = prompt();
+    let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+    // The first one holds the lock.
+    let queue = |numbers: [u64; 3]| {
+        numbers.map(|number| {
+            let mut one = one.clone();
+            (one.node, one.czxid) = (format!("lock-{number}"), number);
+            one.holder = number == numbers[0];
+            one
+        })
+    };
+    let told = |before: &[Participant], now: &[Participant]| {
+        let events = LockEvent::between(before, now).into_iter();
+        let told = events.map(|event| match event {
+            LockEvent::Joined(one) => format!("joined {}", one.czxid),
+            LockEvent::Granted(one) => format!("granted {}", one.czxid),
+            LockEvent::Left(one) => format!("left {}", one.czxid),
+            event => panic!("{event:?}"),
+        });
+        told.collect::<Vec<_>>()
+    };
+    let (first, then) = (queue([1, 2, 3]), queue([2, 3, 4]));
+    assert_eq!(told(&[], &first), ["joined 1", "joined 2", "joined 3", "granted 1"]);
+    assert_eq!(told(&first, &then), ["left 1", "joined 4", "granted 2"]);
+    assert_eq!(told(&then, &then), [""; 0]);
+    // Another node of the same name.
+    let mut again = then.clone();
+    again[2].czxid = 5;
+    assert_eq!(told(&then, &again), ["left 4", "joined 5"]);
 }
 
 /// Another process sees what a node was created for, of every kind of lock, also behind the holder.
