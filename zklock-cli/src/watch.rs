@@ -1,6 +1,6 @@
 //! Follows a lock, in whatever layouts it is used.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,29 +122,14 @@ fn follow(site: &Site, is_first: bool, as_json: bool, changed: Arc<Notify>) {
     });
 }
 
-/// What is different in a queue. It may be long, and changes often.
-fn changes<'q>(
-    before: &'q [Participant],
-    now: &'q [Participant],
-) -> impl Iterator<Item = (&'static str, &'q Participant)> {
-    let node = |one: &'q Participant| (&*one.node, one.czxid);
-    let by_node = |queue: &'q [Participant]| -> HashMap<_, _> {
-        queue.iter().map(|one| (node(one), one.holder)).collect()
-    };
-    let (was, is) = (by_node(before), by_node(now));
-    let (mut left, mut joined, mut granted) = (Vec::new(), Vec::new(), Vec::new());
-    left.extend(before.iter().filter(|one| !is.contains_key(&node(one))));
-    for one in now {
-        let held = was.get(&node(one));
-        if held.is_none() {
-            joined.push(one);
-        }
-        if one.holder && held != Some(&true) {
-            granted.push(one);
-        }
+/// A change as it is called, and whose it is.
+fn named(change: &LockEvent) -> Option<(&'static str, &Participant)> {
+    match change {
+        LockEvent::Joined(one) => Some(("joined", one)),
+        LockEvent::Granted(one) => Some(("granted", one)),
+        LockEvent::Left(one) => Some(("left", one)),
+        _ => None,
     }
-    let named = |event, all: Vec<&'q Participant>| all.into_iter().map(move |one| (event, one));
-    named("left", left).chain(named("joined", joined)).chain(named("granted", granted))
 }
 
 /// Prints what is different in a queue.
@@ -154,7 +139,7 @@ fn tell(
     now: &[Participant],
     as_json: bool,
 ) -> Result<(), Failure> {
-    for (event, one) in changes(before, now) {
+    for (event, one) in LockEvent::between(before, now).iter().filter_map(named) {
         let (path, layout) = place;
         say(&match as_json {
             true => {
@@ -166,52 +151,4 @@ fn tell(
         })?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::*;
-    use zklock::Session;
-
-    /// Contenders with these numbers, of which the first one holds the lock.
-    async fn queue(numbers: impl IntoIterator<Item = u64>) -> Vec<Participant> {
-        let session = Session::embedded();
-        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
-        let one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        let numbered = numbers.into_iter().enumerate().map(|(place, number)| {
-            let mut one = one.clone();
-            (one.node, one.czxid, one.holder) = (format!("lock-{number}"), number, place == 0);
-            one
-        });
-        numbered.collect()
-    }
-
-    fn told(before: &[Participant], now: &[Participant]) -> Vec<String> {
-        changes(before, now).map(|(event, one)| format!("{event} {}", one.czxid)).collect()
-    }
-
-    #[tokio::test]
-    async fn who_left_comes_before_who_joined_and_who_got_the_lock() {
-        let (first, then) = (queue([1, 2, 3]).await, queue([2, 3, 4]).await);
-        assert_eq!(told(&[], &first), ["joined 1", "joined 2", "joined 3", "granted 1"]);
-        assert_eq!(told(&first, &then), ["left 1", "joined 4", "granted 2"]);
-        assert_eq!(told(&then, &then), [""; 0]);
-        // Another node of the same name.
-        let mut again = then.clone();
-        again[2].czxid = 5;
-        assert_eq!(told(&then, &again), ["left 4", "joined 5"]);
-    }
-
-    /// Each change compares the whole queue.
-    #[tokio::test]
-    async fn a_long_queue_is_compared_in_linear_time() {
-        const LENGTH: u64 = 50_000;
-        let (first, then) = (queue(0..LENGTH).await, queue(1..LENGTH).await);
-        let start = Instant::now();
-        assert_eq!(told(&first, &then), ["left 0", "granted 1"]);
-        // Each with each takes minutes.
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    }
 }
