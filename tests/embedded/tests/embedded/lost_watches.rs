@@ -23,8 +23,12 @@ struct Connection {
     losses: Sender<u32>,
     /// The node whose watches are silent if they were set before the latest loss.
     silent: Arc<Mutex<Option<String>>>,
+    /// How many events were not told.
+    untold: Sender<u32>,
     /// How often each node was watched.
     watched: Mutex<HashMap<String, usize>>,
+    /// Whether the answers to those who watch are on the way.
+    is_slow: Sender<bool>,
 }
 
 impl Connection {
@@ -36,6 +40,11 @@ impl Connection {
 
     fn watched(&self, path: &str) -> usize {
         self.watched.lock().unwrap().get(path).copied().unwrap_or_default()
+    }
+
+    /// Waits until an event was not told.
+    async fn until_untold(&self) {
+        self.untold.subscribe().wait_for(|untold| *untold > 0).await.unwrap();
     }
 
     /// Waits until a node was watched so many times.
@@ -84,13 +93,16 @@ impl Coordinator for Shaky<Arc<dyn Coordinator>> {
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         let (reply, path) = (self.0.get_watched(path), path.to_owned());
         let (since, silent) = (self.1.losses.subscribe(), self.1.silent.clone());
+        let (untold, mut is_slow) = (self.1.untold.clone(), self.1.is_slow.subscribe());
         *self.1.watched.lock().unwrap().entry(path.clone()).or_default() += 1;
         Box::pin(async move {
             let (data, stat, watch) = reply.await?;
+            let _ = is_slow.wait_for(|is_slow| !is_slow).await;
             let told: Watch = Box::pin(async move {
                 let event = watch.await;
                 let is_silent = || silent.lock().unwrap().as_ref() == Some(&path);
                 if since.has_changed().unwrap_or(false) && is_silent() {
+                    untold.send_modify(|untold| *untold += 1);
                     pending::<()>().await;
                 }
                 event
@@ -157,7 +169,11 @@ async fn until_nodes(store: &Embedded, count: usize) -> Vec<String> {
 
 impl Queue {
     async fn stand() -> Queue {
-        let (store, connection) = (Embedded::new(), Arc::<Connection>::default());
+        Queue::stand_over(Arc::default()).await
+    }
+
+    async fn stand_over(connection: Arc<Connection>) -> Queue {
+        let store = Embedded::new();
         let connector = store.connector(Duration::from_secs(60));
         let shaky = Session::builder_on(Shaky(connector, connection.clone())).connect();
         let (one, two, three) = (on(&store), shaky.await.unwrap(), on(&store));
@@ -170,10 +186,14 @@ impl Queue {
         Queue { store, connection, first, second, third, nodes }
     }
 
-    /// Somebody else deletes the node of the second, and then the first leaves: the third is next.
+    /// Somebody else deletes the node of the second.
+    async fn the_second_loses_its_node(&self) {
+        client(&self.store).await.delete(&self.nodes[1]).await.unwrap();
+    }
+
+    /// The first leaves after that: the third is next.
     async fn the_third_enters_alone(self) {
-        let Queue { store, first, second, third, nodes, .. } = self;
-        client(&store).await.delete(&nodes[1]).await.unwrap();
+        let Queue { store, first, second, third, .. } = self;
         first.release().await.unwrap();
         let third = third.await.unwrap();
         while !second.is_finished() && contenders(&store, "/zklock/a").await.len() != 2 {}
@@ -189,6 +209,21 @@ impl Queue {
 async fn a_deletion_that_is_told_after_a_reconnect_is_no_grant() {
     let queue = Queue::stand().await;
     queue.connection.is_lost(&queue.nodes[1]);
+    queue.the_second_loses_its_node().await;
+    queue.connection.until_untold().await;
+    queue.the_third_enters_alone().await;
+}
+
+/// What is watched with one connection, and told with the next.
+#[tokio::test]
+async fn a_loss_before_the_watches_are_answered_counts_as_one_after_it() {
+    let connection = Arc::<Connection>::default();
+    connection.is_slow.send_replace(true);
+    let queue = Queue::stand_over(connection).await;
+    queue.connection.is_lost(&queue.nodes[1]);
+    queue.connection.is_slow.send_replace(false);
+    queue.the_second_loses_its_node().await;
+    queue.connection.until_untold().await;
     queue.the_third_enters_alone().await;
 }
 
@@ -200,5 +235,6 @@ async fn the_own_node_is_watched_anew_after_a_reconnect() {
     // The second looks at the queue again, whatever was written.
     client(&queue.store).await.set(first, b"news").await.unwrap();
     queue.connection.until_watched(first, 2).await;
+    queue.the_second_loses_its_node().await;
     queue.the_third_enters_alone().await;
 }
