@@ -20,18 +20,11 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     for site in session.sites(name).await? {
         let queue = site.contenders().await?;
         is_used |= !queue.is_empty();
-        let (path, layout) = (site.path(), site.layout());
-        let head = format!("{name} ({path}, layout: {layout})");
-        let rests = rests_until(&site, &queue);
         if as_json {
-            queues.push(json!({
-                "path": path,
-                "layout": layout,
-                "inner": site.is_inner(),
-                "contenders": queue.iter().map(value).collect::<Vec<_>>(),
-                "unavailable_until": rests.map(moment),
-            }));
+            queues.push(document(&site, &queue));
         } else {
+            let head = format!("{name} ({}, layout: {})", site.path(), site.layout());
+            let rests = rests_until(&site, &queue);
             lines(&head, &queue, rests).iter().try_for_each(|line| say(line))?;
         }
     }
@@ -51,6 +44,17 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
 pub(crate) fn rests_until(site: &Site, queue: &[Participant]) -> Option<SystemTime> {
     let is_free = !queue.iter().any(|one| one.holder);
     site.until().filter(|moment| is_free && until(*moment).is_some())
+}
+
+/// A queue as JSON.
+fn document(site: &Site, queue: &[Participant]) -> Value {
+    json!({
+        "path": site.path(),
+        "layout": site.layout(),
+        "inner": site.is_inner(),
+        "contenders": queue.iter().map(value).collect::<Vec<_>>(),
+        "unavailable_until": rests_until(site, queue).map(moment),
+    })
 }
 
 /// A queue, for people.
@@ -168,7 +172,15 @@ mod tests {
             let queue = site.contenders().await.unwrap();
             lines("a", &queue, rests_until(&site, &queue))
         };
+        // What `show` and `ls` tell programs.
+        let told = async || {
+            let site = session.sites("a").await.unwrap().remove(0);
+            let shown = document(&site, &site.contenders().await.unwrap());
+            let listed = crate::ls::find(&session, None).await.unwrap().locks[0].value();
+            [shown, listed].map(|told| told.get("unavailable_until").cloned())
+        };
         let held = lock(&gone).acquire().await.unwrap();
+        assert_eq!(told().await, [Some(Value::Null), Some(Value::Null)]);
         let lines = shown().await;
         assert!(lines.len() == 2 && lines[1].starts_with("holds mutex "), "{lines:?}");
         held.release().await.unwrap();
@@ -190,7 +202,9 @@ mod tests {
         assert!(lines[2].starts_with(nobody), "{lines:?}");
         let lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
         assert_eq!((lock.holders.len(), lock.waiters.len()), (0, 1), "{lock:?}");
-        assert!(lock.until.is_some() && lock.value()["unavailable_until"].is_string(), "{lock:?}");
+        assert!(lock.until.is_some(), "{lock:?}");
+        let told = told().await;
+        assert!(told[0] == told[1] && told[0].as_ref().is_some_and(Value::is_string), "{told:?}");
         waiting.abort();
     }
 

@@ -190,17 +190,14 @@ impl Lock {
     }
 
     pub(crate) fn value(&self) -> Value {
-        let mut value = json!({
+        json!({
             "name": self.name,
             "path": self.path,
             "layout": self.layout,
             "holders": self.holders.iter().map(value).collect::<Vec<_>>(),
             "waiting": self.waiters.len(),
-        });
-        if let Some(until) = self.until {
-            value["unavailable_until"] = moment(until).into();
-        }
-        value
+            "unavailable_until": self.until.map(moment),
+        })
     }
 }
 

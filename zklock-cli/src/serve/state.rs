@@ -27,6 +27,7 @@ pub(super) fn state(
             "kind": kind,
             "holders": [],
             "waiting": 0,
+            "unavailable_until": null,
             "waiters": [],
             "held_since": null,
             "held_at_most": false,
