@@ -193,9 +193,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Server;
-    use crate::server::Again;
-    use crate::why::problems::WITHIN;
+    use crate::why::example::{facts, queue};
     use zklock::Survey;
 
     const SEES: Permissions = Permissions::READ;
@@ -217,18 +215,7 @@ mod tests {
     fn told(acl: Vec<AclEntry>) -> (String, Vec<String>) {
         let mut survey = Survey::default();
         survey.acl = Some(acl);
-        let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
-        let queue = Queue { path, layout, inner: false, survey };
-        let again = Again::of(&Server { connect: None, root: None });
-        let facts = Facts {
-            name: "a",
-            within: WITHIN,
-            again: &again,
-            views: &[],
-            queues: &[],
-            server: "zk1:2181",
-        };
-        let mut problems = facts.of_directory(&queue);
+        let mut problems = facts(&[], &[], "zk1:2181").of_directory(&queue(survey));
         assert_eq!((problems.len(), problems[0].code), (1, "refused"));
         let Problem { says, helps, .. } = problems.remove(0);
         (says, helps)

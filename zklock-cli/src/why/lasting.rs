@@ -88,15 +88,10 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::SystemTime;
 
     use super::*;
-    use crate::args::Server;
-    use crate::member::Place;
-    use crate::server::Again;
-    use crate::why::problems::WITHIN;
-    use crate::why::view::View;
+    use crate::why::example::{facts, queue, view};
     use crate::words::Connection;
     use zklock::{Session, Survey};
 
@@ -123,21 +118,9 @@ mod tests {
     fn problems(survey: &Survey) -> Vec<Problem> {
         let connection =
             Connection { session: 7, from: "b:2".to_owned(), timeout: TIMEOUT, answered: 1 };
-        let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
-        let queues = [Queue { path, layout, inner: false, survey: survey.clone() }];
-        let views = [View {
-            server: "x:1".to_owned(),
-            place: Place::alone(),
-            queues: Ok(queues.to_vec()),
-            connections: Ok(vec![connection]),
-            own: None,
-            unsure: BTreeSet::new(),
-        }];
-        let again = Again::of(&Server { connect: None, root: None });
-        let (queues, server) = (&queues[..], "x:1");
-        let facts =
-            Facts { name: "a", within: WITHIN, again: &again, views: &views, queues, server };
-        facts.problems()
+        let queues = [queue(survey.clone())];
+        let views = [view("x:1", queues[0].clone(), Ok(vec![connection]))];
+        facts(&views, &queues, "x:1").problems()
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! `zklock why`: who holds a lock, who waits, and what is wrong if something is.
 
 mod directory;
+#[cfg(test)]
+mod example;
 mod lasting;
 pub(crate) mod life;
 mod problems;

@@ -32,8 +32,6 @@ pub(crate) struct Problem {
 
 /// So many times as long is advised where the time was too short.
 const LONGER: u32 = 10;
-#[cfg(test)]
-pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
 /// What is known about a lock.
 pub(crate) struct Facts<'a> {
@@ -338,33 +336,19 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::args::Server;
-    use crate::member::Place;
+    use crate::why::example::{facts, queue, view};
     use zklock::Survey;
 
     /// Of the two, the leader may be the one that is wrong: then the good data are those of the other.
     #[test]
     fn what_a_server_shows_alone_is_left_to_doctor() {
-        let view = |server: &str, phantom: Option<&str>| {
+        let shows = |server: &str, phantom: Option<&str>| {
             let mut survey = Survey::default();
             survey.phantom = phantom.map(str::to_owned);
-            let (path, layout) = ("/a".to_owned(), "Curator".to_owned());
-            let queues = Ok(vec![Queue { path, layout, inner: false, survey }]);
-            let (server, place, connections) = (server.to_owned(), Place::alone(), Ok(Vec::new()));
-            View { server, place, queues, connections, own: None, unsure: BTreeSet::new() }
+            view(server, queue(survey), Ok(Vec::new()))
         };
-        let views = [view("x:1", Some("/a/n")), view("y:2", None)];
-        let again = Again::of(&Server { connect: None, root: None });
-        let facts = Facts {
-            name: "a",
-            within: WITHIN,
-            again: &again,
-            views: &views,
-            queues: &[],
-            server: "y:2",
-        };
-        let problems = facts.problems();
+        let views = [shows("x:1", Some("/a/n")), shows("y:2", None)];
+        let problems = facts(&views, &[], "y:2").problems();
         let [one] = &problems[..] else { panic!("{problems:?}") };
         assert!(one.says.starts_with("The server x:1 shows /a/n, "), "{}", one.says);
         assert!(
@@ -383,20 +367,11 @@ mod tests {
         let session = zklock::Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        let again = Again::of(&Server { connect: None, root: None });
-        let facts = Facts {
-            name: "a",
-            within: WITHIN,
-            again: &again,
-            views: &[],
-            queues: &[],
-            server: "y:2",
-        };
         for (node, printed) in
             [("-W-0000000003", "--node=-W-0000000003"), ("x-W-0000000003", "--node x-W-0000000003")]
         {
             one.node = node.to_owned();
-            let command = facts.breaks(&one);
+            let command = facts(&[], &[], "y:2").breaks(&one);
             assert!(command.contains(printed), "{command}");
             let apart = command.replace("--node=", "--node ");
             for typed in [command, apart] {

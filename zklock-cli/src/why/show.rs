@@ -216,11 +216,8 @@ fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Server;
-    use crate::member::Place;
-    use crate::server::Again;
-    use crate::why::problems::WITHIN;
-    use crate::why::view::View;
+    use crate::why::example::{facts, queue, view};
+    use crate::why::view::Queue;
     use zklock::Session;
 
     /// A server that is slow to tell its connections.
@@ -229,7 +226,6 @@ mod tests {
         let session = Session::embedded();
         let guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let site = session.site("a").unwrap();
-        let again = Again::of(&Server { connect: None, root: None });
         for waits in [false, true] {
             let mut survey = site.survey().await.unwrap();
             // On the embedded coordinator a node belongs to no session.
@@ -239,26 +235,10 @@ mod tests {
                 waiter.holder = false;
                 survey.queue.push(waiter);
             }
-            let (path, layout) = (site.path().to_owned(), site.layout());
-            let queues = [Queue { path, layout, inner: false, survey }];
-            let server = "zk1:2181";
-            let view = View {
-                server: server.to_owned(),
-                place: Place::alone(),
-                queues: Ok(queues.to_vec()),
-                connections: Err("it did not answer in time".to_owned()),
-                own: None,
-                unsure: std::collections::BTreeSet::new(),
-            };
-            let views = [view];
-            let facts = Facts {
-                name: "a",
-                within: WITHIN,
-                again: &again,
-                views: &views,
-                queues: &queues,
-                server,
-            };
+            let (server, queues) = ("zk1:2181", [queue(survey)]);
+            let untold = Err("it did not answer in time".to_owned());
+            let views = [view(server, queues[0].clone(), untold)];
+            let facts = facts(&views, &queues, server);
             let problems = facts.problems();
             let text = text(&facts, &problems).split_whitespace().collect::<Vec<_>>().join(" ");
             let unknown =
@@ -280,20 +260,10 @@ mod tests {
         let session = Session::embedded();
         let _first = session.mutex("a").unwrap().acquire().await.unwrap();
         let site = session.site("a").unwrap();
-        let again = Again::of(&Server { connect: None, root: None });
         for inner in [false, true] {
             let survey = site.survey().await.unwrap();
-            let (path, layout) = (site.path().to_owned(), site.layout());
-            let queues = [Queue { path, layout, inner, survey }];
-            let server = "zk1:2181";
-            let facts = Facts {
-                name: "a",
-                within: WITHIN,
-                again: &again,
-                views: &[],
-                queues: &queues,
-                server,
-            };
+            let queues = [Queue { inner, ..queue(survey) }];
+            let facts = facts(&[], &queues, "zk1:2181");
             let problems = facts.problems();
             let codes: Vec<_> = problems.iter().map(|one| (one.code, one.is_normal)).collect();
             let text = text(&facts, &problems);

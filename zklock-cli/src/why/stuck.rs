@@ -32,14 +32,10 @@ pub(super) fn without_stuck_holders(queues: &[Queue], views: &[View]) -> Vec<Que
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::*;
-    use crate::args::Server;
-    use crate::member::Place;
-    use crate::server::Again;
-    use crate::why::problems::{Facts, WITHIN};
+    use crate::why::example::{self, facts, queue};
     use crate::why::show::text;
     use crate::words::Connection;
     use zklock::{Session, Survey};
@@ -54,15 +50,8 @@ mod tests {
             timeout: Duration::from_secs(10),
             answered: 1,
         };
-        let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
-        View {
-            server: server.to_owned(),
-            place: Place::alone(),
-            queues: Ok(vec![Queue { path, layout, inner: false, survey }]),
-            connections: Ok(if is_there { vec![connection] } else { Vec::new() }),
-            own: None,
-            unsure: BTreeSet::new(),
-        }
+        let connections = Ok(if is_there { vec![connection] } else { Vec::new() });
+        example::view(server, queue(survey), connections)
     }
 
     /// By a server that is right, and by the one that differs.
@@ -84,13 +73,8 @@ mod tests {
     /// What `zklock why` says, and how many hold the lock by what it tells programs.
     fn told(views: &[View]) -> (String, usize) {
         let queues = views.last().unwrap().queues.as_ref().unwrap();
-        let (queues, again) = (
-            without_stuck_holders(queues, views),
-            Again::of(&Server { connect: None, root: None }),
-        );
-        let server = "y:2";
-        let facts =
-            Facts { name: "a", within: WITHIN, again: &again, views, queues: &queues, server };
+        let queues = without_stuck_holders(queues, views);
+        let facts = facts(views, &queues, "y:2");
         let text = text(&facts, &facts.problems());
         (text, queues.iter().flat_map(Queue::holders).count())
     }
