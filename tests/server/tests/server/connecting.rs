@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use zklock::{ErrorKind, LockError, Session};
-use zklock_test_support::{CreateMode, ZooKeeper};
+use zklock_test_support::{CreateMode, Warnings, ZooKeeper};
 
 use crate::bed::{Bed, TICK, soon};
 
@@ -58,6 +58,7 @@ async fn servers_that_are_dead_or_frozen_do_not_keep_from_the_one_that_lives() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().to_string();
     let (frozen_at, bed) = (frozen.addr(), Bed::shared("one-of-three"));
+    let said = Warnings::everywhere();
     let lives = bed.server().addr();
     frozen.pause();
     // The client goes through a list in an order of its own, and would wait for ten seconds for
@@ -78,6 +79,11 @@ async fn servers_that_are_dead_or_frozen_do_not_keep_from_the_one_that_lives() {
             session.close().await;
         }
     }
+    let mut lines = said("this ZooKeeper session does not use them");
+    lines.retain(|line| line.contains(&silent));
+    // Once for each session that was opened without it.
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains(&frozen_at)), "{lines:#?}");
     frozen.resume();
     bed.end().await;
 }

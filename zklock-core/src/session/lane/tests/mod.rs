@@ -1,3 +1,5 @@
+//! How a lane goes from one session to the next.
+
 use super::*;
 use crate::base::session_state::SessionState;
 use crate::coordinator::memory::Embedded;
