@@ -11,8 +11,8 @@ TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'|\bfn\s+\w|[{}()\[\];]""", re.S)
 SWITCH = f"""
 /// Which deliberate defect is at work.
-#[doc(hidden)]
-pub mod defect {{
+#[allow(dead_code, unreachable_pub)]
+pub(crate) mod defect {{
     /// Whether it is this one.
     pub fn is(name: &str) -> bool {{
         static NAME: std::sync::LazyLock<String> =

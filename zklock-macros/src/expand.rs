@@ -10,6 +10,7 @@ use crate::{
     model::Plan,
     returns,
     shape::{self, Shape},
+    tokens::ends_with_async,
 };
 
 /// Writes the guarded function.
@@ -139,15 +140,6 @@ fn rebinding(plan: &Plan, statements: TokenStream) -> TokenStream {
         }
     }
     done.into_iter().collect()
-}
-
-fn ends_with_async(tokens: &[TokenTree]) -> bool {
-    let is = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(i) if i == word);
-    match tokens {
-        [.., first, last] if is(last, "move") => is(first, "async"),
-        [.., last] => is(last, "async"),
-        [] => false,
-    }
 }
 
 /// The name in a `let name = name;` at the end.

@@ -19,6 +19,7 @@ mod pattern;
 mod returns;
 mod shape;
 mod suggest;
+mod tokens;
 mod value;
 
 use proc_macro::TokenStream;
