@@ -39,28 +39,43 @@ fn erase(ty: &mut Type) {
         Type::Reference(reference) => erase(&mut reference.elem),
         Type::Slice(slice) => erase(&mut slice.elem),
         Type::Tuple(tuple) => tuple.elems.iter_mut().for_each(erase),
-        Type::Path(path) => {
-            for segment in &mut path.path.segments {
-                if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
-                    for argument in &mut arguments.args {
-                        if let GenericArgument::Type(ty) = argument {
-                            erase(ty);
-                        }
-                    }
+        Type::TraitObject(object) => {
+            for bound in &mut object.bounds {
+                if let TypeParamBound::Trait(bound) = bound {
+                    erase_in(&mut bound.path);
                 }
             }
         }
+        Type::Path(path) => erase_in(&mut path.path),
         _ => {}
     }
 }
 
+fn erase_in(path: &mut Path) {
+    for segment in &mut path.segments {
+        if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+            for argument in &mut arguments.args {
+                match argument {
+                    GenericArgument::Type(ty) => erase(ty),
+                    GenericArgument::AssocType(assoc) => erase(&mut assoc.ty),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
 /// Says whether a value of the type is, or visibly carries, work that is not done yet: a future or a
-/// stream. What another name hides is not seen. An iterator is taken for values that are there.
+/// stream, or a closure that makes one. What another name hides is not seen. An iterator is taken for
+/// values that are there, and any other closure for a value.
 pub(crate) fn is_lazy(ty: &Type) -> bool {
     carries(
         ty,
-        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream"],
+        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream", "JoinHandle"],
         &[
+            "AsyncFn",
+            "AsyncFnMut",
+            "AsyncFnOnce",
             "Future",
             "FusedFuture",
             "IntoFuture",
@@ -81,14 +96,20 @@ pub(crate) fn is_future(ty: &Type) -> bool {
 /// Says whether a type, or one in it, has one of the names or is known by one of the traits.
 fn carries(ty: &Type, names: &[&str], traits: &[&str]) -> bool {
     let inner = |ty: &Type| carries(ty, names, traits);
-    let inside = |segment: &PathSegment| {
-        arguments(segment).is_some_and(|arguments| {
+    let returned = |output: &ReturnType| match output {
+        ReturnType::Type(_, ty) => inner(ty),
+        ReturnType::Default => false,
+    };
+    let inside = |segment: &PathSegment| match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => {
             arguments.args.iter().any(|argument| match argument {
                 GenericArgument::Type(ty) => inner(ty),
                 GenericArgument::AssocType(assoc) => inner(&assoc.ty),
                 _ => false,
             })
-        })
+        }
+        PathArguments::Parenthesized(closure) => returned(&closure.output),
+        PathArguments::None => false,
     };
     let bounded = |bound: &TypeParamBound| match bound {
         TypeParamBound::Trait(bound) => {
@@ -99,6 +120,7 @@ fn carries(ty: &Type, names: &[&str], traits: &[&str]) -> bool {
     };
     match ty {
         Type::Array(array) => inner(&array.elem),
+        Type::BareFn(pointer) => returned(&pointer.output),
         Type::Group(group) => inner(&group.elem),
         Type::Paren(paren) => inner(&paren.elem),
         Type::Ptr(pointer) => inner(&pointer.elem),
@@ -178,4 +200,56 @@ fn types(arguments: &AngleBracketedGenericArguments) -> impl Iterator<Item = &Ty
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens as _;
+
+    use super::*;
+
+    #[test]
+    fn work_that_is_not_done_is_seen_wherever_it_is() {
+        let lazy: [Type; 7] = [
+            parse_quote!(Result<tokio::task::JoinHandle<()>, E>),
+            parse_quote!(Result<Box<dyn Fn() -> BoxFuture<'static, ()>>, E>),
+            parse_quote!(Result<impl FnOnce(u64) -> Pin<Box<dyn Future<Output = ()>>>, E>),
+            parse_quote!(Result<fn() -> BoxStream<'static, ()>, E>),
+            parse_quote!(Box<dyn Fn() -> Box<dyn Fn() -> BoxFuture<'static, ()>>>),
+            parse_quote!(Result<impl AsyncFn(), E>),
+            parse_quote!(Option<impl Stream<Item = ()>>),
+        ];
+        assert!(lazy.iter().all(is_lazy));
+    }
+
+    #[test]
+    fn values_and_what_takes_work_are_not_lazy() {
+        let values: [Type; 5] = [
+            parse_quote!(Result<Box<dyn Fn() -> u64>, E>),
+            parse_quote!(Result<Box<dyn Fn(BoxFuture<'static, ()>)>, E>),
+            parse_quote!(Result<fn(JoinHandle<()>) -> u64, E>),
+            parse_quote!(Result<impl Iterator<Item = u64>, E>),
+            parse_quote!(Result<Later, E>),
+        ];
+        assert!(!values.iter().any(is_lazy));
+    }
+
+    #[test]
+    fn no_impl_stays_in_what_a_let_is_given() {
+        let types: [(Type, Type); 3] = [
+            (
+                parse_quote!(Result<Box<dyn Iterator<Item = impl Display>>, E>),
+                parse_quote!(Result<Box<dyn Iterator<Item = _>>, E>),
+            ),
+            (
+                parse_quote!(Box<dyn Into<impl Display> + Send>),
+                parse_quote!(Box<dyn Into<_> + Send>),
+            ),
+            (parse_quote!((impl Display, [impl Display; 2])), parse_quote!((_, [_; 2]))),
+        ];
+        for (written, erased) in types {
+            let written = without_impl(&written).to_token_stream().to_string();
+            assert_eq!(written, erased.to_token_stream().to_string());
+        }
+    }
 }

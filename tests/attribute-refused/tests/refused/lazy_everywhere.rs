@@ -53,6 +53,26 @@ async fn in_an_array() -> Result<[std::pin::Pin<Box<dyn core::future::Future<Out
 }
 
 #[zk_locked("order")]
+async fn in_a_task() -> Result<tokio::task::JoinHandle<()>, LockError> {
+    Ok(tokio::spawn(async {}))
+}
+
+#[zk_locked("order")]
+async fn of_a_closure() -> Result<Box<dyn Fn() -> BoxFuture<'static, u32>>, LockError> {
+    Ok(Box::new(|| Box::pin(async { 1 })))
+}
+
+#[zk_locked("order")]
+async fn of_an_async_closure() -> Result<impl AsyncFn() -> u32, LockError> {
+    Ok(async || 1)
+}
+
+#[zk_locked("order")]
+fn of_a_pointer() -> Result<fn() -> BoxFuture<'static, u32>, LockError> {
+    Ok(|| Box::pin(async { 1 }))
+}
+
+#[zk_locked("order")]
 fn of_a_plain_function() -> Result<impl Stream<Item = u32>, LockError> {
     Ok(vec![1])
 }

@@ -1,5 +1,7 @@
 //! Types that are known only from the function's return type.
 
+use std::{fmt::Display, future::Future};
+
 use zklock::{Body, LockError, zk_locked};
 
 use crate::support::{pause, wait};
@@ -109,6 +111,33 @@ async fn returning_async() -> Answer<u8> {
 #[zk_locked("nothing_known")]
 async fn nothing_known<T: Default, E: From<LockError>>() -> Result<T, E> {
     Ok(Default::default())
+}
+
+#[zk_locked("items")]
+fn items() -> Answer<Box<dyn Iterator<Item = impl Display>>> {
+    Ok(Box::new([1, 2].into_iter()))
+}
+
+#[zk_locked("items_async")]
+async fn items_async() -> Answer<Box<dyn Iterator<Item = impl Display>>> {
+    Ok(Box::new([1, 2].into_iter()))
+}
+
+#[zk_locked("items_later")]
+#[allow(clippy::manual_async_fn)]
+fn items_later() -> impl Future<Output = Answer<Box<dyn Iterator<Item = impl Display>>>> {
+    async { Ok(Box::new([1, 2].into_iter())) }
+}
+
+#[test]
+fn what_is_opaque_in_a_trait_object_is_found_out() {
+    let shown =
+        [items().map(shown), wait(items_async()).map(shown), wait(items_later()).map(shown)];
+    assert!(shown.into_iter().all(|items| items.unwrap() == "12"));
+}
+
+fn shown(items: Box<dyn Iterator<Item = impl Display>>) -> String {
+    items.map(|item| item.to_string()).collect()
 }
 
 #[test]
