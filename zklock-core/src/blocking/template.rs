@@ -14,6 +14,9 @@ use crate::session::lane::closed;
 impl ZkLockTemplate {
     /// Runs `body` on this thread while the caller holds the lock `name`.
     ///
+    /// The body is a plain closure. A future that it returns is not run here, but by the caller,
+    /// after the release: for an async body use [`execute`](ZkLockTemplate::execute).
+    ///
     /// ```
     /// # let locks = zklock::testing::TestLocks::install();
     /// # let _held = locks.hold("createOrder")?;
@@ -38,6 +41,9 @@ impl ZkLockTemplate {
 
     /// Like [`blocking_execute`](ZkLockTemplate::blocking_execute), and passes a view of the guard
     /// to the body.
+    ///
+    /// The body is a plain closure. A future that it returns is not run here, but by the caller,
+    /// after the release: for an async body use [`execute_with`](ZkLockTemplate::execute_with).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -81,6 +87,9 @@ impl ZkLockTemplate {
     }
 
     /// Runs `body` on this thread while the caller holds all the locks.
+    ///
+    /// The body is a plain closure. A future that it returns is not run here, but by the caller,
+    /// after the release: for an async body use [`execute_all`](ZkLockTemplate::execute_all).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

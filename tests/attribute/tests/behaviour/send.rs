@@ -128,6 +128,14 @@ async fn opaque_shared() -> Result<impl Display, Box<dyn Error>> {
     Ok(Rc::new(1))
 }
 
+/// Behind `impl Iterator` the closure is asked whether it is `Send` before that is known, and refused.
+#[zk_locked("boxed values")]
+async fn boxed_values() -> Locked<Box<dyn Iterator<Item = u64>>> {
+    pause().await;
+    let one = Rc::new(1);
+    Ok(Box::new([1, 2].into_iter().map(move |value| value + *one)))
+}
+
 #[zk_locked("skipping", on_busy = skip)]
 async fn skipping() -> Option<Rc<u32>> {
     pause().await;
@@ -208,6 +216,7 @@ fn the_future_is_send_whatever_its_result_is() {
     is_send(&shared());
     is_send(&opaque());
     is_send(&opaque_shared());
+    is_send(&boxed_values());
     is_send(&skipping());
     is_send(&made::<Rc<u32>>());
     is_send(&made_to_send::<u32>());
@@ -230,6 +239,7 @@ fn as_much_of_a_result_as_is_send_waits_for_the_release() {
     assert!(waits(wait(named(1, "x", vec![])).is_ok()));
     assert!(waits(wait(opaque()).is_ok()));
     assert!(!waits(wait(opaque_shared()).is_ok()));
+    assert!(!waits(wait(boxed_values()).is_ok_and(|values| values.sum::<u64>() == 5)));
     assert!(!waits(wait(shared()).is_ok()));
     assert!(!waits(wait(skipping()).is_some()));
     assert!(!waits(wait(made::<u32>()).is_ok()));
