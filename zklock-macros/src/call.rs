@@ -204,12 +204,12 @@ fn borrowed(expr: &Expr) -> Expr {
 }
 
 /// How a failure becomes the function's result; the one place that asks whether it can.
-///
-/// As a pointer, because a function item would be asked for its bounds a second time.
 pub(crate) fn failed(plan: &Plan, ty: Option<&syn::Type>) -> TokenStream {
     let span = plan.function.result_span();
     let private = located(&plan.private, span);
     let ty = ty.map_or_else(|| quote_spanned!(span=> _), |ty| quote!(#ty));
+    let made =
+        |made: TokenStream| quote_spanned!(span=> #private::pointer(<#ty as #private::#made));
     let skips = matches!(plan.failure.busy, OnBusy::Skip);
     let other = match &plan.failure.other {
         Other::Handler(handler) => called(handler),
@@ -219,18 +219,14 @@ pub(crate) fn failed(plan: &Plan, ty: Option<&syn::Type>) -> TokenStream {
             let private = &plan.private;
             quote!(#private::map_err(#map, #into))
         }
-        Other::From if skips => quote_spanned!(span=> <#ty as #private::Skip>::fail as fn(_) -> _),
-        Other::From => {
-            quote_spanned!(span=> <#ty as #private::FromLockError>::from_lock_error as fn(_) -> _)
-        }
+        Other::From if skips => made(quote_spanned!(span=> Skip>::fail)),
+        Other::From => made(quote_spanned!(span=> FromLockError>::from_lock_error)),
     };
     let busy = match (&plan.failure.busy, &plan.failure.other) {
         (OnBusy::Error, _) => return other,
-        (OnBusy::Skip, Other::From) => {
-            quote_spanned!(span=> <#ty as #private::Skip>::skip as fn(_) -> _)
-        }
+        (OnBusy::Skip, Other::From) => made(quote_spanned!(span=> Skip>::skip)),
         // Of the error nothing is asked, because something else is made of it.
-        (OnBusy::Skip, _) => quote_spanned!(span=> <#ty as #private::SkipBusy>::skip as fn(_) -> _),
+        (OnBusy::Skip, _) => made(quote_spanned!(span=> SkipBusy>::skip)),
         (OnBusy::Handler(handler), _) => called(handler),
     };
     let private = &plan.private;

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Expr, FnArg, Ident, Local, LocalInit, Pat, PatIdent, PatType, Signature, Stmt,
+    Attribute, Expr, FnArg, Ident, Local, LocalInit, Meta, Pat, PatIdent, PatType, Signature, Stmt,
     Token, parse_quote,
     spanned::Spanned as _,
     visit::{self, Visit},
@@ -78,9 +78,12 @@ impl Params {
 
     fn typed(&mut self, index: usize, param: &mut PatType) {
         let bindings = bindings(&param.pat);
-        let attrs = statement_attrs(&mut param.attrs);
+        let mut attrs = statement_attrs(&mut param.attrs);
         if leaves_nothing_behind(&param.pat) {
             let mutable = take_mutability(&mut param.pat);
+            if bindings.len() > 1 {
+                attrs.iter_mut().for_each(allow_expected);
+            }
             for ident in &bindings {
                 let mutability = mutable.iter().find(|(name, _)| name == ident).map(|(_, m)| m);
                 let allow = allow(ident);
@@ -90,11 +93,13 @@ impl Params {
         } else {
             // What the pattern does not bind would stay in the parameter, and drop too late.
             let whole = format_ident!("__zklock_arg{index}", span = Span::mixed_site());
-            self.rebinds.push(quote!(#(#attrs)* let #whole = #whole;));
+            let cfgs = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+            self.rebinds.push(quote!(#(#cfgs)* let #whole = #whole;));
             let pat = std::mem::replace(&mut *param.pat, parse_quote!(#whole));
             if !matches!(pat, Pat::Wild(_)) {
                 let span = pat.span();
                 self.rebinds.push(quote_spanned!(span=> #(#attrs)* let #pat = #whole;));
+                attrs.iter_mut().for_each(allow_expected);
                 self.peeks.push(Peek::of(&attrs, pat, &whole));
             }
         }
@@ -118,6 +123,15 @@ fn statement_attrs(attrs: &mut Vec<Attribute>) -> Vec<Attribute> {
     let copied = attrs.iter().filter(|attr| lint(attr) || is(attr, &["cfg"])).cloned().collect();
     attrs.retain(|attr| !lint(attr));
     copied
+}
+
+/// Makes an `allow` of an `expect`, for a copy in which what is expected need not be.
+fn allow_expected(attr: &mut Attribute) {
+    if attr.path().is_ident("expect")
+        && let Meta::List(list) = &mut attr.meta
+    {
+        list.path = parse_quote!(allow);
+    }
 }
 
 /// Lists the names that a pattern binds.

@@ -20,11 +20,12 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     let __zklock_body = prelude::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = prelude::zklock::__private::run(
             __zklock_call,
-            <Result<
-                Order,
-                ApiError,
-            > as prelude::zklock::__private::FromLockError>::from_lock_error
-                as fn(_) -> _,
+            prelude::zklock::__private::pointer(
+                <Result<
+                    Order,
+                    ApiError,
+                > as prelude::zklock::__private::FromLockError>::from_lock_error,
+            ),
             __zklock_keep,
             __zklock_body,
         )

@@ -27,10 +27,12 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
         let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         let __zklock_result = ::zklock::__private::run(
                 __zklock_call,
-                <Result<
-                    (),
-                    ApiError,
-                > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+                ::zklock::__private::pointer(
+                    <Result<
+                        (),
+                        ApiError,
+                    > as ::zklock::__private::FromLockError>::from_lock_error,
+                ),
                 __zklock_keep,
                 __zklock_body,
             )

@@ -33,8 +33,8 @@ async fn nightly_report() {
                 _,
                 _,
             >(
-                <() as ::zklock::__private::Skip>::skip as fn(_) -> _,
-                <() as ::zklock::__private::Skip>::fail as fn(_) -> _,
+                ::zklock::__private::pointer(<() as ::zklock::__private::Skip>::skip),
+                ::zklock::__private::pointer(<() as ::zklock::__private::Skip>::fail),
             ),
             __zklock_keep,
             __zklock_body,

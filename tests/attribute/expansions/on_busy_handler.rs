@@ -26,10 +26,12 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
                 _,
             >(
                 |error| Err(ApiError::Conflict(error.to_string())),
-                <Result<
-                    Order,
-                    ApiError,
-                > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+                ::zklock::__private::pointer(
+                    <Result<
+                        Order,
+                        ApiError,
+                    > as ::zklock::__private::FromLockError>::from_lock_error,
+                ),
             ),
             __zklock_keep,
             __zklock_body,

@@ -24,10 +24,12 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
-            <Result<
-                Order,
-                ApiError,
-            > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+            ::zklock::__private::pointer(
+                <Result<
+                    Order,
+                    ApiError,
+                > as ::zklock::__private::FromLockError>::from_lock_error,
+            ),
             __zklock_keep,
             __zklock_body,
         )

@@ -12,8 +12,12 @@ fn next_number(last: &mut u64) -> Result<u64, ApiError> {
         _,
     >(
         __zklock_call,
-        <Result<u64, ApiError> as ::zklock::__private::FromLockError>::from_lock_error
-            as fn(_) -> _,
+        ::zklock::__private::pointer(
+            <Result<
+                u64,
+                ApiError,
+            > as ::zklock::__private::FromLockError>::from_lock_error,
+        ),
         move || {
             let last = last;
             ({

@@ -71,6 +71,18 @@ fn attributes(
     Ok(c)
 }
 
+/// Each is unused in a part only.
+#[zk_locked("expectations-{f}")]
+async fn expectations(
+    #[expect(unused_variables)] Pair { left: a, .. }: Pair,
+    #[expect(unused_variables)] Json(Pair { left: b, right: c }): Json<Pair>,
+    #[expect(unused_variables)] whole @ Json(_): Json<u32>,
+    #[expect(unused_variables)] (e, f, _): (u32, u32, String),
+) -> Locked<usize> {
+    pause().await;
+    Ok(b.len() + usize::from(f > 2))
+}
+
 #[zk_locked("underscores-{_id}")]
 #[allow(clippy::used_underscore_binding)]
 async fn underscores(_id: u32, __very: String) -> Locked<()> {
@@ -112,6 +124,9 @@ fn patterns_bind_as_they_did() {
     ));
     assert_eq!(answer.unwrap(), expected);
     assert_eq!(attributes(1, 2, 3, 4).unwrap(), 2);
+    let expected = expectations(pair(), Json(pair()), Json(1), (2, 3, s("")));
+    assert_eq!(wait(expected).unwrap(), 2);
     wait(underscores(5, s(""))).unwrap();
-    assert_eq!(acquired(), ["patterns", "patterns_async", "attributes", "underscores-5"]);
+    let taken = ["patterns", "patterns_async", "attributes", "expectations-3", "underscores-5"];
+    assert_eq!(acquired(), taken);
 }

@@ -153,6 +153,13 @@ fn swallowed(error: &LockError) {
     tracing::error!(code, "a guarded function that returns no error failed: {error:#}");
 }
 
+/// Makes a pointer of a function: as an item it would be asked for its bounds a second time. A cast is
+/// what some lints refuse.
+#[must_use]
+pub const fn pointer<T>(made: fn(LockError) -> T) -> fn(LockError) -> T {
+    made
+}
+
 /// One answer for a busy lock, another for every other failure.
 pub fn busy_or<T, B, O>(busy: B, other: O) -> impl FnOnce(LockError) -> T
 where

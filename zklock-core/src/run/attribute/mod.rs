@@ -12,7 +12,7 @@ mod session;
 #[doc(hidden)]
 pub use ::std;
 
-pub use answer::{FromLockError, MapError, Skip, SkipBusy, busy_or, map_err};
+pub use answer::{FromLockError, MapError, Skip, SkipBusy, busy_or, map_err, pointer};
 pub use call::{Call, condition};
 pub use label::Label;
 pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
