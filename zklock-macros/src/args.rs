@@ -136,13 +136,15 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, option: &Ident) -> syn::Error {
-        let message = if option == "name" {
+        let word = option.to_string();
+        let message = if options::is_name(&word) {
             // The one thing that was asked for is there, in another dress.
             self.named = true;
-            "the lock's name is given without `name =`: `#[zk_locked(\"orders/create\")]`"
-                .to_owned()
+            format!(
+                "the lock's name is given without `{word} =`: `#[zk_locked(\"orders/create\")]`"
+            )
         } else {
-            options::unknown(&option.to_string())
+            options::unknown(&word)
         };
         syn::Error::new(option.span(), message)
     }

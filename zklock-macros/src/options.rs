@@ -78,6 +78,9 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What a lock's name is called where it is an option.
+const NAMES: &[&str] = &["lock", "lock_name", "lock_path", "name", "path", "value"];
+
 /// The options that there are.
 pub(crate) fn names() -> Vec<&'static str> {
     OPTIONS.iter().map(|(option, _)| *option).collect()
@@ -86,6 +89,11 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// Says whether there is an option of that name.
 pub(crate) fn is_known(word: &str) -> bool {
     OPTIONS.iter().any(|(option, _)| *option == word)
+}
+
+/// Says whether somebody who writes the word means the lock's name.
+pub(crate) fn is_name(word: &str) -> bool {
+    NAMES.contains(&snake(word).as_str())
 }
 
 /// Says whether the option may stand without a value.
@@ -146,10 +154,18 @@ mod tests {
 
     #[test]
     fn a_foreign_word_is_no_option() {
-        for word in FOREIGN.iter().flat_map(|(_, words)| words.iter()) {
+        for word in FOREIGN.iter().flat_map(|(_, words)| words.iter()).chain(NAMES) {
             assert!(!is_known(word), "{word}");
             assert_eq!(*word, snake(word));
         }
+    }
+
+    #[test]
+    fn a_name_is_recognised_in_other_dresses() {
+        for word in ["name", "lock", "lockName", "lock_name", "lockPath", "path", "value"] {
+            assert!(is_name(word), "{word}");
+        }
+        assert!(!is_name("lock_delay") && !is_name("lock_timeout"));
     }
 
     #[test]

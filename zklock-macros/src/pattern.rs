@@ -95,6 +95,13 @@ impl Reader<'_> {
                 "`{{}}` names no {what}; write `{{order_id}}` or `{{self.tenant}}`"
             ));
         }
+        if inside.contains("::") {
+            let what = self.what();
+            return self.error(&format!(
+                "`{{{inside}}}` is neither a {what} nor a field of one; \
+                 in a name, a constant is written as `key = {inside}`"
+            ));
+        }
         if inside.contains(':') {
             return self.error(&format!(
                 "`{{{inside}}}`: a value takes no format; it is written with `Display`"
