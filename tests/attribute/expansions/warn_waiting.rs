@@ -8,7 +8,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
         })
         .options(
             ::zklock::__private::LockOptions::new()
-                .warn_waiting(::zklock::__private::std::time::Duration::new(10u64, 0u32))
+                .warn_waiting(::zklock::__private::std::time::Duration::new(15u64, 0u32))
                 .warn_holding(::zklock::__private::std::time::Duration::new(60u64, 0u32)),
         );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

@@ -106,7 +106,8 @@ impl LockOptions {
         self
     }
 
-    /// Sets the total number of tries: with 1, the lock is tried once.
+    /// Sets the total number of tries: with 1, a call makes one try, which waits for up to
+    /// [`timeout`](LockOptions::timeout).
     ///
     /// ```
     /// use zklock::LockOptions;
@@ -365,9 +366,9 @@ impl LockOptions {
     /// Only locks with this option or a [delay](LockOptions::lock_delay) look for the mark; Curator
     /// and kazoo do not. The cost is one read and one commit per grant.
     ///
-    /// It is for mutexes, in the layouts that [`lock_delay`](LockOptions::lock_delay) names, and
-    /// the directory is created as a persistent node. An existing directory that may be a container
-    /// is replaced when nobody else is in it.
+    /// It is for mutexes. The layouts in which [`lock_delay`](LockOptions::lock_delay) is unsupported
+    /// do not support it either. The directory is created as a persistent node; an existing one that
+    /// may be a container is replaced when nobody else is in it.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -422,15 +423,16 @@ impl LockOptions {
     }
 
     /// Logs a warning when a caller has waited for longer than this time, once for each wait, with the
-    /// lock, the caller and its label. A useful time is the session timeout: by then a crashed holder is
-    /// gone, so somebody holds on. `Duration::MAX`, the default, logs nothing.
+    /// lock, the caller and its label. A useful time is the session timeout and two ticks of the server
+    /// (14 s by default): by then the node of a crashed holder is gone, so somebody holds on.
+    /// `Duration::MAX`, the default, logs nothing.
     ///
     /// ```
     /// use std::time::Duration;
     /// use zklock::{LockOptions, Session};
     ///
     /// let session = Session::embedded();
-    /// let impatient = LockOptions::new().warn_waiting(Duration::from_secs(10));
+    /// let impatient = LockOptions::new().warn_waiting(Duration::from_secs(15));
     /// let mutex = session.mutex("orders")?.with_options(impatient);
     /// # Ok::<(), zklock::LockError>(())
     /// ```

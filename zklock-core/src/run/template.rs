@@ -46,7 +46,8 @@ pub struct ZkLockTemplate {
 }
 
 impl Default for ZkLockTemplate {
-    /// `None`: the default session of the [registry](SessionRegistry) at the time of each call.
+    /// Returns a template on the default session of the [registry](SessionRegistry), which is looked
+    /// up at each call.
     fn default() -> Self {
         ZkLockTemplate { session: None, spec: LockSpec::MUTEX }
     }
