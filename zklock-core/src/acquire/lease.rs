@@ -174,10 +174,13 @@ impl QueuedNode {
 
     /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
     /// continues with the tokens of that one, because its own would be greater than that of a
-    /// waiting writer.
+    /// waiting writer; and whoever asked for the release of that one asked for the release of this one.
     pub fn succeed(self, of: OfLock, other: &Lease) -> Result<Lease, QueuedNode> {
         let lease = self.grant(of, other.stop_at())?;
-        lease.node.tokens.continue_with(&other.node.tokens);
+        lease.node.continues(&other.node);
+        if other.node.is_watched() {
+            lease.watch();
+        }
         Ok(lease)
     }
 

@@ -157,7 +157,8 @@ pub async fn stand_in(
         let node = QueuedNode::new(generation.clone(), path, made, payload, delete_options);
         let node = node.lingering(writer.lingers());
         match node.succeed(target.of_lock(Mode::Read), writer) {
-            Ok(lease) => return Ok(Some(lease)),
+            // The session may have been suspect meanwhile.
+            Ok(lease) => return Ok(writer.is_valid().then_some(lease)),
             // The commits waited for a connection, and were sent too long ago for a grant; or the process
             // stood still. The next round finds the node, and checks the writer's again.
             Err(node) => {

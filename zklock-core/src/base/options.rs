@@ -180,7 +180,7 @@ impl LockOptions {
     /// was created for callers without this option, although this caller shares it with them: it does not say so.
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
-    /// timeout. And a caller in another process that only tries finds a node that nobody uses:
+    /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller in another process that only tries finds a node that nobody uses:
     /// zklock waits at most 100 ms for such a node to be deleted, while Curator and kazoo do not
     /// wait. So a lock with this option refuses `try_acquire`.
     ///
@@ -210,7 +210,8 @@ impl LockOptions {
     /// later waiter overtakes it meanwhile, not even one for fewer permits.
     ///
     /// A waiter loses its place and queues up again if its ZooKeeper session ends, or is replaced: because a
-    /// deletion was refused, or because the server differs from its leader.
+    /// deletion was refused, or because the server differs from its leader. A waiter for permits also loses it
+    /// after a silence that is longer than a lease.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -25,6 +25,16 @@ pub struct HoldLimit {
     told: AtomicBool,
 }
 
+impl Drop for HoldLimit {
+    fn drop(&mut self) {
+        // However deep the calls are nested, not one within the other.
+        let mut around = self.around.take();
+        while let Some(mut limit) = around.and_then(Arc::into_inner) {
+            around = limit.around.take();
+        }
+    }
+}
+
 impl HoldLimit {
     fn until(&self) -> Instant {
         Instant::from_nanos(self.until.load(Ordering::Acquire))

@@ -322,18 +322,15 @@ impl<K: Kind> Guard<K> {
         self.beside.as_ref()?.limit.as_ref()
     }
 
-    /// What is nested in it may hold the lock on.
-    fn leave(&self) {
-        if self.turn.is_none()
-            && self.grant().is_open()
-            && let Some(slot) = self.children.get()
-        {
-            self.grant().leave_to(slot.clone());
-        }
-    }
-
     fn slot(&self) -> Arc<Slot> {
-        self.children.get_or_init(Slot::free).clone()
+        let begin = || {
+            let slot = Slot::free();
+            if self.turn.is_none() {
+                self.grant().set_nested(slot.clone());
+            }
+            slot
+        };
+        self.children.get_or_init(begin).clone()
     }
 
     /// Runs `body` in the scope of this guard. If the body acquires the same lock, that acquire is
@@ -412,8 +409,8 @@ impl<K: Kind> Guard<K> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock was lost before, unless others of this process hold it as well, of
-    /// whom the last one is told; [`ErrorKind::HeldTooLong`] if this guard was held for longer than
+    /// [`ErrorKind::Lost`] if the lock was lost before, unless a nested call holds it as well, which is told
+    /// when it ends; [`ErrorKind::HeldTooLong`] if this guard was held for longer than
     /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most);
     /// [`ErrorKind::Unauthorized`] if the server refuses to delete the node, which is then deleted when
     /// its ZooKeeper session ends.
@@ -427,10 +424,16 @@ impl<K: Kind> Guard<K> {
             let now = self.grant().now();
             let over = self.is_over_time().then(|| self.lost_error());
             let mut hold = self.hold.take();
+            let is_outermost = self.turn.is_none();
+            if is_outermost {
+                self.grant().leaves();
+            }
             drop(self.beside.take());
             let releasing = Releasing(Some(self.view.grant()), Some(now));
             let (deletions, lost) = hold.give_back(now);
-            self.leave();
+            if is_outermost {
+                self.grant().has_left();
+            }
             let outcome = match deletions.is_empty() {
                 // The lock has passed to the next waiter, or its node is kept.
                 true => Ok(()),
@@ -506,8 +509,14 @@ impl<K: Kind> Deref for Guard<K> {
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
+            let is_outermost = self.turn.is_none();
+            if is_outermost {
+                self.grant().leaves();
+            }
             drop(self.hold.take());
-            self.leave();
+            if is_outermost {
+                self.grant().has_left();
+            }
             drop(Releasing(Some(self.view.grant()), None));
         }
     }

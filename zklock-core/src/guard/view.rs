@@ -258,8 +258,8 @@ impl GuardView {
 
     /// Resolves when the lock is lost, when its [time is
     /// over](crate::base::options::LockOptions::hold_at_most), and when the guard is dropped or
-    /// released. Where a nested call or a fellow reader of this process holds the lock as well, that is the
-    /// last of these guards. The loss is noticed
+    /// released. Where a nested call holds the lock as well, that is the last of these guards. The loss is
+    /// noticed
     ///
     /// - at the latest when the lease runs out,
     /// - at once when the session is seen to end,

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -51,8 +51,10 @@ pub struct Grant {
     holds: AtomicUsize,
     end: Notify,
     kept: AtomicU8,
-    /// The calls that are nested in its guard, once that has gone and they hold the lock on.
-    left_to: OnceLock<Arc<dyn Nested>>,
+    /// The calls that are nested in the guard to which it was granted.
+    nested: OnceLock<Arc<dyn Nested>>,
+    /// Whether that guard has gone, and they hold the lock on.
+    is_left: AtomicBool,
 }
 
 /// The leases of further permits.
@@ -119,7 +121,8 @@ impl Grant {
             holds: AtomicUsize::new(0),
             end: Notify::new(),
             kept: AtomicU8::new(Kept::InScope as u8),
-            left_to: OnceLock::new(),
+            nested: OnceLock::new(),
+            is_left: AtomicBool::new(false),
         })
     }
 

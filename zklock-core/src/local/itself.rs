@@ -52,7 +52,7 @@ pub fn starts_anew(who: &Caller, holder: &Grant) -> bool {
 /// Lets those of these holders begin anew that `who` was when it lost the lock, and leaves the others.
 pub fn let_go(who: &Caller, holders: &mut Vec<Arc<Grant>>) {
     holders.retain(|holder| {
-        let gone = starts_anew(who, holder);
+        let gone = starts_anew(who, holder) && holder.begins_anew(who);
         if gone {
             holder.queue().clone().begin_anew(holder);
         }

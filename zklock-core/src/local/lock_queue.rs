@@ -211,7 +211,8 @@ impl Engine for Locks {
             let Some(by) = by.upgrade() else { return Conflict::None };
             let (is_own, stops) = (is_own(&by), stops_holder(&who, &by));
             let conflict = match starts_anew(&who, &by) {
-                true => Conflict::LetGo,
+                true if by.begins_anew(&who) => Conflict::LetGo,
+                true => Conflict::None,
                 false if is_own && by.is_valid() && by.mode() == Mode::Read => Conflict::OwnRead,
                 false if is_own && by.is_valid() || stops => Conflict::Own,
                 false => Conflict::None,

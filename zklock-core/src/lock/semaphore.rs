@@ -198,8 +198,9 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for zero permits, for more than the limit, and for more than
-    /// 1,000; and those of [`Mutex::acquire`](crate::lock::Mutex::acquire).
+    /// [`ErrorKind::InvalidOption`] for zero permits, for more than the limit unless that is
+    /// [in a node](Session::semaphore_with_limit_at), and for more than 1,000; and those of
+    /// [`Mutex::acquire`](crate::lock::Mutex::acquire).
     ///
     /// # Cancel safety
     ///
@@ -442,7 +443,11 @@ impl Session {
     /// in the format of Curator's `SharedCount`: a number of four bytes, big endian. If the node
     /// does not exist, it is created with the limit `initial`. A new number takes effect while
     /// callers wait: a higher one lets some of them in, a lower one keeps newcomers out until
-    /// enough holders have left.
+    /// enough holders have left. Permits that tasks of one process pass to each other are not counted
+    /// again until the [handoffs](crate::base::options::LockOptions::handoffs) end.
+    ///
+    /// A caller that wants more permits than there are waits until the limit is that high, ahead of all who come
+    /// later.
     ///
     /// # Errors
     ///

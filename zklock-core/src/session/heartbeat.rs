@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::base::first::all;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::traits::{Reply, RequestError, Stat};
 use crate::observe::observer::{Event, LossReason};
-use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
+use crate::session::generation::{Checked, Generation, HeldNode, MOST_CHECKED};
 use crate::session::local_queues::{Holdings, LocalQueues};
 use crate::session::own_watch::{evaluate, watch_own};
 
@@ -53,18 +54,21 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
         let sent = generation.lease().clock().now();
         let nodes: Vec<_> =
             batch.iter().map(|node| told(generation, holdings, node, describes)).collect();
-        let written: Vec<_> =
-            nodes.iter().map(|(_, version, data)| (*version, data.is_some())).collect();
+        let written: Vec<_> = nodes
+            .iter()
+            .map(|(node, version, data)| (version.filter(|_| data.is_some()), node))
+            .map(|(version, node)| version.map(|version| (version, node.writing())))
+            .collect();
         let checked = generation.check_held(nodes);
         // A node that another client has created at the same path passes the check. A read that is
         // sent behind a commit is as new as the commit.
         let read = look_at(generation, batch.iter().filter(|node| node.is_recurring()));
         let checked = checked.await;
-        let writes = batch.iter().zip(&written).filter(|(_, (_, is_written))| *is_written);
-        for (node, (version, _)) in writes {
-            match &checked {
-                Ok(()) => node.was_written(*version),
-                Err(_) => node.unsure(),
+        for (node, written) in batch.iter().zip(&written) {
+            match (written, &checked) {
+                (Some((version, _)), Ok(())) => node.was_written(*version),
+                (Some(_), Err(_)) => node.unsure(),
+                (None, _) => {}
             }
         }
         let (index, error) = match checked {
@@ -101,19 +105,21 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             }
             // It may be looked at and not be written. As each refusal costs a request, and proves nothing, the
             // rest is written with the next heartbeat.
-            error if error.is_definite() && written[index].1 => {
+            error if error.is_definite() && written[index].is_some() => {
                 describes = false;
                 batch[index].refuses();
                 // The nodes of a session have the same permissions.
                 if error == RequestError::NoAuth {
-                    let others = batch.iter().zip(&written).filter(|(_, (_, written))| *written);
+                    let others =
+                        batch.iter().zip(&written).filter(|(_, written)| written.is_some());
                     others.for_each(|(node, _)| node.refuses());
                 }
             }
             error if error.is_definite() => {
                 // The server does not allow this check; the other nodes are checked.
                 let node = batch.swap_remove(index);
-                tracing::warn!(path = &*node.path, %error, "a held node could not be checked");
+                let path = &*node.path;
+                unharmed(|| tracing::warn!(path, %error, "a held node could not be checked"));
             }
             _ => return,
         }
@@ -121,17 +127,21 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
 }
 
 /// What a heartbeat checks of a node: its version, and what is written at the same time if it describes nodes.
+/// While an earlier write is under way, its version is not known.
 fn told(
     generation: &Generation,
     holdings: &Holdings,
     node: &Arc<HeldNode>,
     describes: bool,
-) -> (Arc<HeldNode>, i32, Option<Vec<u8>>) {
+) -> Checked {
+    if node.is_being_written() {
+        return (node.clone(), None, None);
+    }
     let lease = generation.lease();
     let holding = holdings.get(&node.path);
     // As for the watches of nodes that are held for longer than a heartbeat.
     let news = || node.news(holding, lease.heartbeat() / 2, lease.clock());
-    (node.clone(), node.version(), describes.then(news).flatten())
+    (node.clone(), Some(node.version()), describes.then(news).flatten())
 }
 
 /// A held node that is read.

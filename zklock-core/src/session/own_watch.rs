@@ -37,16 +37,19 @@ pub fn evaluate(
 fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32) {
     let Some(payload) = node.data() else { return };
     let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(&payload));
+    let writing = node.writing();
     let written = generation.write(vec![Operation::Replace { path, data, version }]);
     let node = node.clone();
     generation.spawner().spawn(async move {
-        match written.await {
+        let written = written.await;
+        match written {
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat reads it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
             Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
                                                                        could not be restored"),
         }
+        drop(writing);
     });
 }
 

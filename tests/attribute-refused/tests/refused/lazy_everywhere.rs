@@ -53,11 +53,6 @@ async fn in_an_array() -> Result<[std::pin::Pin<Box<dyn core::future::Future<Out
 }
 
 #[zk_locked("order")]
-async fn in_a_task() -> Result<tokio::task::JoinHandle<()>, LockError> {
-    Ok(tokio::spawn(async {}))
-}
-
-#[zk_locked("order")]
 async fn of_a_closure() -> Result<Box<dyn Fn() -> BoxFuture<'static, u32>>, LockError> {
     Ok(Box::new(|| Box::pin(async { 1 })))
 }

@@ -252,6 +252,21 @@ async fn only_what_somebody_was_granted_is_logged_as_lost() {
     assert_eq!(losses(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_each_of_several_permits_is_logged_as_that_of_a_held_lock() {
+    for lost in 0..2 {
+        let (store, session) = prompt();
+        let (outside, warnings) = (client(&store).await, Warnings::collect());
+        let permits = session.semaphore("printers", 2).unwrap().acquire_many(2).await.unwrap();
+        let nodes = contenders(&store, "/zklock/printers/leases").await;
+        outside.delete(&format!("/zklock/printers/leases/{}", nodes[lost])).await.unwrap();
+        permits.lost().await;
+        let told =
+            warnings.take().iter().filter(|line| line.contains("a held lock was lost")).count();
+        assert_eq!(told, 1, "{}", nodes[lost]);
+    }
+}
+
 #[test]
 fn credentials_that_protect_nothing_are_logged() {
     let warnings = Warnings::collect();

@@ -277,9 +277,16 @@ async fn a_thread_waits_for_what_a_body_has_left_on_another() {
     drop(nested);
 }
 
-/// Who lost a lock begins anew, but not in the place of what was nested in its guard.
+/// Who lost a lock begins anew, but not in the place of what is nested in its guard, whether that has gone or
+/// not.
 #[tokio::test(start_paused = true)]
-async fn who_has_gone_does_not_begin_anew_for_what_was_nested_in_its_guard() {
+async fn who_begins_anew_leaves_the_node_to_what_is_nested_in_its_guard() {
+    for has_gone in [true, false] {
+        begins_anew_beside_nested(has_gone).await;
+    }
+}
+
+async fn begins_anew_beside_nested(has_gone: bool) {
     let (store, session) = store();
     let strict = LockOptions::default().stop_at(StopAt::Suspect);
     let mutex = session.mutex("a").unwrap().with_options(strict);
@@ -295,16 +302,21 @@ async fn who_has_gone_does_not_begin_anew_for_what_was_nested_in_its_guard() {
     });
     let nested = crate::spawn(nested);
     sleep(Duration::from_millis(1)).await;
-    drop(outer);
+    let outer = Some(outer).filter(|_| !has_gone);
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.disconnect();
     sleep(Duration::from_millis(1)).await;
     faults.reconnect();
+    let elsewhere = on(&store).mutex("a").unwrap();
+    let other = crate::spawn(async move { elsewhere.acquire().await.unwrap() });
     let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert!(error.is_busy(), "{error:#}");
+    assert!(error.is_busy() && !other.is_finished(), "{error:#}");
     release.send(()).unwrap();
     nested.await.unwrap();
+    // Its own guard is not in its way.
+    drop(timeout(Duration::from_secs(1), other).await.unwrap().unwrap());
     drop(mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap());
+    drop(outer);
 }
 
 /// A task in the scope of a nested reader that has gone waits as one in the scope around.

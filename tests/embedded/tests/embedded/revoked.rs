@@ -37,6 +37,23 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
     drop(next.await.unwrap());
 }
 
+/// Whoever asked a writer asked the reader that it becomes.
+#[tokio::test(start_paused = true)]
+async fn a_revoked_writer_that_steps_down_is_a_revoked_reader() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let lock = lock.with_options(LockOptions::default().revocable(true));
+    let writer = lock.write().await.unwrap().detach();
+    client(&store).await.set(writer.path(), b"__REVOKE__").await.unwrap();
+    writer.revoked().await;
+    let reader = writer.downgrade().await.unwrap().detach();
+    assert!(reader.is_revoked() && reader.is_valid());
+    let refused = lock.try_read().await.unwrap_err();
+    assert!(refused.is_busy(), "{refused:#}");
+    drop(reader);
+    drop(lock.read().await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_reader_joins_readers_that_are_asked_to_release_and_is_told_so() {
     let (store, session) = store();

@@ -15,6 +15,7 @@ use super::error::request_error;
 use super::options::ZooKeeperOptions;
 use super::probe::{ProbeResult, probe};
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
 
@@ -116,10 +117,9 @@ impl Search<'_> {
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
                     Some(Ok(client)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
-                            tracing::warn!(
-                                servers,
-                                "some servers did not answer, and this ZooKeeper session does not use them"
-                            );
+                            let what = "some servers did not answer, and this ZooKeeper session \
+                                        does not use them";
+                            unharmed(|| tracing::warn!(servers, "{what}"));
                         }
                         return Ok(client);
                     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Grant;
+use super::hold::{ANEW, COUNT};
 use crate::base::caller::Caller;
 
 /// By what a grant is kept.
@@ -31,16 +32,46 @@ impl Grant {
         self.kept.store(kept as u8, Ordering::Relaxed);
     }
 
-    /// The guard to which it was granted has gone, and only these calls hold the lock.
-    pub fn leave_to(&self, nested: Arc<dyn Nested>) {
-        // It goes once.
-        let _ = self.left_to.set(nested);
+    /// Sets what is nested in the guard to which it was granted.
+    pub fn set_nested(&self, nested: Arc<dyn Nested>) {
+        // It has one.
+        let _ = self.nested.set(nested);
+    }
+
+    /// The guard to which it was granted is about to go.
+    pub fn leaves(&self) {
+        if self.holds.load(Ordering::Acquire) & ANEW != 0 {
+            self.holds.fetch_and(!ANEW, Ordering::AcqRel);
+        }
+    }
+
+    /// That guard has gone. If the lock is still held, it is by nested calls.
+    pub fn has_left(&self) {
+        if self.is_open() {
+            self.is_left.store(true, Ordering::Release);
+        }
+    }
+
+    /// What holds the lock on, if the guard to which it was granted has gone.
+    fn left_to(&self) -> Option<&Arc<dyn Nested>> {
+        self.nested.get().filter(|_| self.is_left.load(Ordering::Acquire))
+    }
+
+    /// The one to whom it was granted has lost it, and begins anew. Returns whether nobody else works under it;
+    /// otherwise that is so when the last of these calls has ended, and the queue is told then.
+    pub fn begins_anew(&self, who: &Caller) -> bool {
+        let before = self.holds.fetch_or(ANEW, Ordering::AcqRel) & COUNT;
+        let mut others = false;
+        if let Some(nested) = self.nested.get() {
+            nested.each(&mut |kept, by| others |= kept != Kept::ByGuard || !who.is_same(by));
+        }
+        before <= 1 || !others
     }
 
     /// By what it is kept; what is left to nested calls belongs to nobody in particular.
     pub fn kept(&self) -> Kept {
         match self.kept.load(Ordering::Relaxed) {
-            _ if self.left_to.get().is_some() => Kept::Detached,
+            _ if self.left_to().is_some() => Kept::Detached,
             0 => Kept::InScope,
             1 => Kept::ByGuard,
             _ => Kept::Detached,
@@ -49,7 +80,7 @@ impl Grant {
 
     /// Whether this is so of somebody who keeps it.
     pub fn is_any_keeper(&self, so: impl Fn(Kept, &Caller) -> bool) -> bool {
-        let Some(nested) = self.left_to.get() else { return so(self.kept(), &self.who) };
+        let Some(nested) = self.left_to() else { return so(self.kept(), &self.who) };
         let mut any = false;
         nested.each(&mut |kept, who| any |= so(kept, who));
         any
@@ -61,7 +92,7 @@ impl Grant {
             return None;
         }
         let is_it = |kept, who: &Caller| kept == Kept::ByGuard && is(who);
-        let Some(nested) = self.left_to.get() else {
+        let Some(nested) = self.left_to() else {
             return is_it(self.kept(), &self.who).then_some(self.who);
         };
         let mut found = None;

@@ -55,6 +55,10 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
         let (token, mode) = (lease.next_token(), E::mode(&to.wants));
         // Those ahead of the node are ahead of its first grant only.
         let of_node = if token.is_first() { lease.ahead() } else { 0 };
+        // Each of several permits is granted: the loss of any of them is that of a held lock.
+        let more = more.inspect(|lease| {
+            let _ = lease.next_token();
+        });
         let grant = Grant::new(Terms {
             queue: self.queue.clone(),
             lease: lease.clone(),

@@ -6,6 +6,7 @@ use futures_lite::future::or;
 
 use super::Generation;
 use crate::base::clock::Instant;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::traits::Link;
 
 impl Generation {
@@ -42,7 +43,9 @@ impl Generation {
     fn leave_if_too_long(&self, now: Instant) {
         if self.standstill.was_too_long(now) && !self.was_retired() {
             self.take_out_of_use();
-            tracing::warn!("the process stood still: a new ZooKeeper session is opened");
+            unharmed(|| {
+                tracing::warn!("the process stood still: a new ZooKeeper session is opened");
+            });
         }
     }
 

@@ -30,6 +30,9 @@ struct Sent {
 /// Lets one task at a time create a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
 
+/// What is checked of a held node: the version of its data, if that is known, and what they become, if anything.
+pub type Checked = (Arc<HeldNode>, Option<i32>, Option<Vec<u8>>);
+
 impl Generation {
     /// The greatest czxid of a node that was created in this session so far.
     pub fn newest(&self) -> i64 {
@@ -126,17 +129,18 @@ impl Generation {
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
-    /// Commits that held nodes exist and have these data versions, or finds out which one does not.
-    /// Those with data get them. The request is sent by this call.
+    /// Commits that held nodes exist and have these data versions, if they are known, or finds out which one
+    /// does not. Those with data get them. The request is sent by this call.
     pub fn check_held(
         self: &Arc<Self>,
-        nodes: Vec<(Arc<HeldNode>, i32, Option<Vec<u8>>)>,
+        nodes: Vec<Checked>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-        let check = |(node, version, data): (Arc<HeldNode>, i32, Option<Vec<u8>>)| {
+        let check = |(node, version, data): Checked| {
             let path = node.path.to_string();
-            match data {
-                Some(data) => Operation::Replace { path, data, version },
-                None => Operation::CheckVersion { path, version },
+            match (version, data) {
+                (Some(version), Some(data)) => Operation::Replace { path, data, version },
+                (Some(version), None) => Operation::CheckVersion { path, version },
+                (None, _) => Operation::Check { path },
             }
         };
         self.write(nodes.into_iter().map(check).collect())

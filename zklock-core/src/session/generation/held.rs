@@ -1,7 +1,7 @@
 //! The nodes that are held in a generation, and their watches.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Generation;
@@ -14,6 +14,7 @@ use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
+use crate::base::unharmed::unharmed;
 use crate::base::until::until;
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
@@ -98,6 +99,8 @@ pub struct HeldNode {
     seen: AtomicU64,
     /// The version of its data, if known: when it changes, somebody may be asking for its release.
     version: AtomicI32,
+    /// How many writes of its data are under way.
+    writes: AtomicU32,
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
@@ -171,6 +174,24 @@ impl HeldNode {
         self.version.store(version, Ordering::Release);
     }
 
+    /// It replaces another node of this process: there was no grant under it.
+    pub fn continues(&self, other: &HeldNode) {
+        self.tokens.continue_with(&other.tokens);
+        self.revoked.store(other.is_revoked(), Ordering::Release);
+    }
+
+    /// A write of its data is under way until the returned value is dropped. Meanwhile nobody knows their
+    /// version.
+    pub fn writing(self: &Arc<Self>) -> Writing {
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        Writing(self.clone())
+    }
+
+    /// Whether a write of its data is under way.
+    pub fn is_being_written(&self) -> bool {
+        self.writes.load(Ordering::Acquire) > 0
+    }
+
     /// Records that its data were written when they had this version. If they were read since then,
     /// that is newer.
     pub fn was_written(&self, version: i32) {
@@ -191,6 +212,11 @@ impl HeldNode {
     /// Records whether this process is deleting it although it is held.
     pub fn is_being_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::Release);
+    }
+
+    /// Whether it is watched.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Acquire)
     }
 
     /// Records that it is watched.
@@ -236,6 +262,7 @@ impl Generation {
         let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
+        let writes = AtomicU32::new(0);
         let node = Arc::new(HeldNode {
             path: path.clone(),
             of,
@@ -247,6 +274,7 @@ impl Generation {
             since,
             seen,
             version,
+            writes,
             gone,
             watched,
             revoked,
@@ -429,5 +457,15 @@ fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool 
 
 /// Logs the loss of leases. It comes last: the log is the application's, and may panic.
 pub(super) fn log_lost(lost: &[Lost<'_>]) {
-    lost.iter().for_each(|(node, why)| node.log_loss(*why));
+    lost.iter().for_each(|(node, why)| unharmed(|| node.log_loss(*why)));
+}
+
+/// A write of a node's data that is under way.
+#[derive(Debug)]
+pub struct Writing(Arc<HeldNode>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.writes.fetch_sub(1, Ordering::AcqRel);
+    }
 }

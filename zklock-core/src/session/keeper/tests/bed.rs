@@ -48,6 +48,7 @@ struct Unaware {
     syncs: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
     meddles: Arc<AtomicBool>,
+    panics: Arc<AtomicBool>,
     says: Says,
 }
 
@@ -99,6 +100,7 @@ impl Coordinator for Unaware {
     }
     fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
         self.multis.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "a coordinator that panics");
         let written = |one: &Operation| matches!(one, Operation::Replace { .. });
         if let Some(index) = operations.iter().position(written) {
             self.writes.fetch_add(1, Ordering::SeqCst);
@@ -150,6 +152,8 @@ pub(super) struct Kept {
     pub(super) refuses: Arc<AtomicBool>,
     /// Whether a stranger writes to [`MEDDLED`].
     pub(super) meddles: Arc<AtomicBool>,
+    /// Whether the coordinator panics at the next commit.
+    pub(super) panics: Arc<AtomicBool>,
     says: Says,
     pub(super) local_queues: Arc<LocalQueues>,
     pub(super) events: mpsc::Receiver<Event>,
@@ -182,7 +186,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
     let [forgets, multis, gets, writes, syncs] = [const { AtomicU32::new(0) }; 5].map(Arc::new);
-    let [refuses, meddles] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
+    let [refuses, meddles, panics] = [const { AtomicBool::new(false) }; 3].map(Arc::new);
     let says = Says::default();
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
@@ -193,6 +197,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         syncs: syncs.clone(),
         refuses: refuses.clone(),
         meddles: meddles.clone(),
+        panics: panics.clone(),
         says: says.clone(),
     });
     let watches = WatchBudget::new("");
@@ -211,6 +216,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         syncs,
         refuses,
         meddles,
+        panics,
         says,
         local_queues,
         events: events_told,

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -116,6 +117,24 @@ async fn who_holds_for_longer_than_a_heartbeat_is_written_once_with_that_heartbe
     assert_eq!(kept.seen().await, (label("import"), true, 1));
     let beats = kept.multis.load(Ordering::SeqCst);
     assert!((60..=62).contains(&beats), "{beats}: only heartbeats");
+}
+
+/// While what is written is under way, nobody knows the version of the data.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_written_while_answers_come_late_and_stays_valid() {
+    let kept = kept().await;
+    let (node, queue) = kept.hold_with_label("import").await;
+    kept.faults.delay_replies(T * 36 / 100);
+    for tenths in 1..=40 {
+        if tenths == 20 {
+            queue.passes_to(2, "report");
+        }
+        sleep(T / 10).await;
+        assert!(kept.is_valid(&node), "lost after {tenths} T/10");
+    }
+    kept.faults.delay_replies(Duration::ZERO);
+    sleep(T).await;
+    assert_eq!(kept.seen().await, (label("report"), true, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! What is told although the log panics that the keeper writes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_lite::future::zip;
 use tokio::time::{sleep, timeout};
@@ -39,16 +40,30 @@ async fn a_log_that_panics_at_a_loss_keeps_it_from_nobody() {
     kept.faults.hold_replies();
     zip(is_told(&kept, &one), is_told(&kept, &other)).await;
     assert_eq!(kept.generation.losses(), 2);
-    is_ended_and_closed(&kept).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_ends_no_other_lock() {
+    for refused in [RequestError::NoAuth, RequestError::NoNode] {
+        let kept = kept().await;
+        let is_gone = refused == RequestError::NoNode;
+        let _log = panics_at(if is_gone { "was lost" } else { "could not be checked" });
+        let one = kept.hold("/a", StopAt::Lost).await;
+        let other = kept.hold("/b", StopAt::Lost).await;
+        let refused = RequestError::Multi { index: 0, error: Box::new(refused) };
+        kept.faults.inject(Fault::refuse(refused).on(Op::Multi));
+        sleep(2 * T).await;
+        let valid = [&one, &other].map(|node| kept.is_valid(node) && !node.is_gone());
+        assert_eq!(valid.iter().filter(|valid| **valid).count(), if is_gone { 1 } else { 2 });
+        assert!(!kept.generation.is_over());
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_panics_ends_what_it_keeps() {
     let kept = kept().await;
-    let _log = panics_at("could not be checked");
     let node = kept.hold("/a", StopAt::Lost).await;
-    let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
-    kept.faults.inject(Fault::refuse(refused).on(Op::Multi));
+    kept.panics.store(true, Ordering::SeqCst);
     is_told(&kept, &node).await;
     is_ended_and_closed(&kept).await;
 }
