@@ -8,6 +8,7 @@ use futures_lite::future::or;
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
+use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
 use crate::session::generation::Generation;
 
@@ -32,11 +33,13 @@ impl AcquireLoop<'_> {
         mut node: QueuedNode,
         mut is_own: bool,
     ) -> Result<Lease, Setback> {
-        let mut asked = None;
+        let (mut asked, mut rests) = (None, self.target.marks.any());
         loop {
             let now = || self.lane_permit.lane().clock().now();
-            if self.target.marks.any() && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
+            if rests && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
                 node = Box::pin(self.mark(generation, node, &mut is_own)).await?;
+                // Nobody writes a mark while a reader's node is there.
+                rests = self.request.mode != Mode::Read;
             }
             let of = self.target.of_lock(self.request.mode);
             if is_own {

@@ -333,6 +333,17 @@ async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_is_let_in_where_answers_take_long() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap().with_options(options());
+    lock.write().await.unwrap().release().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // Longer than is waited for at first.
+    faults.delay_replies(Duration::from_millis(1_200));
+    assert!(lock.read_timeout(Duration::from_secs(60)).await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_steps_down_takes_the_mark_away() {
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap().with_options(options());
