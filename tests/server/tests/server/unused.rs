@@ -81,7 +81,7 @@ async fn an_acquire_that_is_given_up_leaves_no_directory_whose_first_answer_was_
     const THERE: i32 = -110;
     let bed = Bed::shared("given-up-in-doubt");
     let proxy = bed.proxy();
-    let session = bed.session_of_through(Duration::from_secs(4), &proxy).await;
+    let session = bed.session_through(&proxy).await;
     let made = Matcher::reply(OpCode::CreateContainer);
     // The root, and the directory of the lock.
     for number in [1, 2] {
