@@ -37,6 +37,8 @@ pub struct Profile {
     pub confused: u32,
     /// How many of 1,000 holders ask again, inside.
     pub nests: u32,
+    /// Whether they ask again inside of that, and so on.
+    pub deep: bool,
     /// How many of 1,000 rounds begin with a lock that nobody else wants.
     pub passes: u32,
     /// How many of 1,000 bodies panic, at their beginning or at their end.

@@ -18,6 +18,7 @@ const GENERAL: Profile = Profile {
     shape: Shape::Any,
     confused: 250,
     nests: 200,
+    deep: false,
     passes: 20,
     panics: 0,
     hasty: false,
@@ -390,6 +391,17 @@ pub const MIX: &[Profile] = &[
         doors: true,
         panics: 50,
         rounds: 8,
+        ..GENERAL
+    },
+    Profile {
+        name: "nesting",
+        kinds: true,
+        processes: 2,
+        rounds: 4,
+        nests: 800,
+        deep: true,
+        strikes: 5,
+        multi: 0,
         ..GENERAL
     },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },

@@ -29,7 +29,8 @@ impl Ledger {
             && state.ends.is_empty()
             && state.claims.is_empty()
             && state.asks.is_empty()
-            && state.lingering.is_empty();
+            && state.lingering.is_empty()
+            && state.scopes.is_empty();
         if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
             return;
         }
@@ -40,6 +41,7 @@ impl Ledger {
         let all_ran = !state.claims.is_empty() && self.world.idle_until().is_some();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.left_free(state, now));
+        found = found.or_else(|| self.nested(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
         let mut taken = [(0, 0); MOST_LOCKS];
         for held in state.held.values_mut() {

@@ -12,6 +12,7 @@ use super::closed::Left;
 use super::grants::Chain;
 use super::kinds::Uses;
 use super::lingering::Lingering;
+use super::scopes::Scopes;
 use crate::executor::{Process, ProcessId, World};
 use crate::profile::ALLOWED;
 use crate::store::{Ended, Store};
@@ -127,6 +128,8 @@ pub(super) struct State {
     pub(super) room: BTreeMap<usize, u64>,
     /// When it was looked at last whether there is room.
     pub(super) looked_for_room: u64,
+    /// Who holds inside of whom.
+    pub(super) scopes: Scopes,
     /// When everything was looked at, and whether there is something new since.
     pub(super) looked: u64,
     pub(super) news: bool,
@@ -243,6 +246,7 @@ impl Ledger {
         let there = valid && gone.is_none();
         if valid && !again {
             self.check_grant(who, &entry, &path, gone);
+            self.check_scopes(who, &entry, &path);
         }
         if let Some(asking) = asking {
             self.check_order(who, asking);

@@ -8,10 +8,12 @@ mod grants;
 mod kinds;
 mod ledger;
 mod lingering;
+mod scopes;
 
 pub use asking::Asking;
 pub use kinds::Using;
 pub use ledger::{ASKED, Entry, Holding, Ledger, Violation};
+pub use scopes::{Inner, Question};
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +116,12 @@ rules! {
     NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
     NESTED = "nested", "nested calls that run concurrently in one scope take turns";
+    /// A nested call also waits for what was nested in the one beside it.
+    SIBLINGS = "siblings", "The guards in its scope keep that turn, too: as long as one of them holds the lock, no sibling does.";
+    /// What is nested holds the lock as the outermost guard does, and keeps it.
+    CONTINUES = "continues", "A call inside a body that takes the same lock continues under the lock that is held";
+    /// A writer in which something is nested does not become a reader.
+    STEPS_DOWN = "not-downgraded", "Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again";
     /// Who asks again for a lock that is not reentrant is told so.
     NOT_AGAIN = "not-acquired-again", "Otherwise such an acquire fails at once with `Deadlock`.";
     /// What is done about an answer that is missing is done soon.
@@ -139,4 +147,5 @@ rules! {
 pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
     EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
+    SIBLINGS, CONTINUES, STEPS_DOWN,
 ];

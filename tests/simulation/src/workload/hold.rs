@@ -80,6 +80,7 @@ impl Task {
                     let cut = self.cut(10);
                     // It is a reader at the earliest now: the room for others is theirs from then on.
                     drop(holding);
+                    let nested = inside.as_ref().and_then(Inside::steps_down);
                     let answer = cut_short(world, writer.downgrade(), cut).await;
                     let Some(answer) = answer else {
                         self.say(|| "is dropped while it downgrades".to_owned());
@@ -91,6 +92,10 @@ impl Task {
                         }
                         return;
                     };
+                    if let Some(nested) = nested {
+                        let answer = answer.as_ref().map_err(|refused| refused.error().kind());
+                        self.crew.ledger.check_step_down(&self.name, nested, answer);
+                    }
                     match answer {
                         Ok(reader) => {
                             share = (1, share.1);
@@ -99,12 +104,18 @@ impl Task {
                             if let Some(inside) = &inside {
                                 inside.set_downgraded();
                             }
+                            if self.crew.profile.deep && self.choose(2) == 1 {
+                                let nest = self.nest_deep(lock, &guard).await;
+                                inside = Some(Inside::Calls(nest));
+                            }
                         }
                         Err(refused) if self.may_go_on(&refused, &inside) => {
                             let writer = refused.into_guard();
                             holding = self.note_again(lock, share, writer.view());
                             guard = AnyGuard::Write(writer);
-                            if inside.is_none() {
+                            if let Some(inside) = &inside {
+                                inside.goes_on();
+                            } else {
                                 self.ask_inside(&self.crew.locks[lock], &guard).await;
                             }
                         }
@@ -151,6 +162,9 @@ impl Task {
             format!("lets go of {}{valid}", guard.path())
         });
         drop(holding);
+        if let Some(inside) = &mut inside {
+            inside.ends();
+        }
         if watched && inside.is_none() {
             self.crew.ledger.ends(first, &self.process);
         }
@@ -246,7 +260,7 @@ impl Task {
     }
 
     /// Mostly short, sometimes about as long as a session lasts.
-    fn duration(&self) -> u64 {
+    pub(super) fn duration(&self) -> u64 {
         let world = self.process.world();
         match world.seldom(9, self.crew.profile.long) {
             0 => self.short(),

@@ -9,19 +9,49 @@ use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::guard::context::carry;
 use zklock_core::lock::{AnyGuard, AnyLock};
 
+use super::deep::Nest;
 use super::plan::{Family, LockPlan};
 use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules;
 
-/// A call inside, which another task makes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Inside(Arc<AtomicBool>);
+/// What may be left inside of a guard.
+#[derive(Debug)]
+pub(super) enum Inside {
+    /// A call that another task makes, which is told when the writer around it is a reader.
+    Call(Arc<AtomicBool>),
+    /// Calls in calls.
+    Calls(Nest),
+}
 
 impl Inside {
+    /// The writer around it steps down. Whether that is certainly refused, or certainly not, if it is known.
+    pub(super) fn steps_down(&self) -> Option<bool> {
+        match self {
+            Inside::Call(_) => None,
+            Inside::Calls(nest) => nest.steps_down(),
+        }
+    }
+
+    /// The writer around it has not stepped down.
+    pub(super) fn goes_on(&self) {
+        if let Inside::Calls(nest) = self {
+            nest.goes_on();
+        }
+    }
+
+    /// The guard around it goes.
+    pub(super) fn ends(&mut self) {
+        if let Inside::Calls(nest) = self {
+            nest.ends();
+        }
+    }
+
     /// The writer around it is a reader now.
     pub(super) fn set_downgraded(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        if let Inside::Call(downgraded) = self {
+            downgraded.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -50,6 +80,10 @@ impl Task {
         inside: &mut Option<Inside>,
     ) -> Option<AnyGuard> {
         let plan = &self.crew.locks[lock];
+        if self.crew.profile.deep && !plan.has_permits() {
+            *inside = Some(Inside::Calls(self.nest_deep(lock, &guard).await));
+            return Some(guard);
+        }
         match self.choose(if self.crew.profile.rare { 7 } else { 5 }) {
             5 => self.ask_beside(plan, &guard).await,
             6 => self.ask_in_another_layout(plan, &guard).await,
@@ -176,9 +210,9 @@ impl Task {
         let plan = &self.crew.locks[lock];
         let again = self.again(plan, Some((Duration::from_millis(300), 1)))?;
         self.say(|| format!("lets another task ask for {}, inside", plan.name));
-        let (task, inside) = (self.part("carried"), Inside::default());
+        let (task, inside) = (self.part("carried"), Arc::new(AtomicBool::new(false)));
         // Perhaps while the one around it is stepping down, which takes as long as an answer.
-        let (downgraded, wait) = (inside.0.clone(), self.short() + u64::from(self.choose(4)) * 300);
+        let (downgraded, wait) = (inside.clone(), self.short() + u64::from(self.choose(4)) * 300);
         // Names recur in some layouts.
         let writer = guard.fencing_token().czxid();
         let using = self.crew.ledger.uses(&task.name, lock, &self.process);
@@ -211,6 +245,6 @@ impl Task {
         };
         let carried = guard.scope_sync(|| carry(call));
         self.process.spawn(carried);
-        Some(inside)
+        Some(Inside::Call(inside))
     }
 }

@@ -1,0 +1,362 @@
+//! Who holds a lock inside of whom: nested calls, as deep as they go.
+//!
+//! A scope is that of a guard. It lives as long as its guard holds the lock, or another one that was acquired in it.
+//! A call takes its turn in the innermost living scope around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::guard::view::GuardView;
+use zklock_core::lock::{AnyGuard, AnyLock};
+
+use super::Rule;
+use super::grants::UNDER_WAY;
+use super::ledger::{Entry, Ledger, State};
+use crate::executor::{Process, ProcessId};
+use crate::store::Ended;
+
+/// What needs no answer of a server takes less, in microseconds.
+const AT_ONCE: u64 = 200;
+
+/// The scopes that live, and who asks in them.
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    all: BTreeMap<u64, Scope>,
+    /// How many calls of a process ask inside for a lock, and when a call or a guard there ended last.
+    asking: BTreeMap<(usize, ProcessId), (u32, u64)>,
+}
+
+/// The scope of a guard.
+#[derive(Debug)]
+struct Scope {
+    lock: usize,
+    process: Process,
+    view: GuardView,
+    /// Whether its guard reads.
+    reads: bool,
+    /// In which its guard was acquired; none, if that is the outermost one.
+    around: Option<u64>,
+    /// Whether its guard still holds the lock.
+    held: bool,
+    /// Whether nobody gets in, because its guard steps down.
+    closed: bool,
+    /// Whether its guard was to step down once, and did not: who came in between waits in the queue.
+    went_on: bool,
+}
+
+impl Scopes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The innermost of these in which a call takes its turn.
+    fn nearest(&self, around: &[u64]) -> Option<u64> {
+        let lives = |id: &u64| self.all.get(id).is_some_and(|scope| !scope.closed);
+        around.iter().rev().copied().find(lives)
+    }
+
+    /// The scopes in which the guards of this one were acquired.
+    fn inside(&self, id: u64) -> impl Iterator<Item = (&u64, &Scope)> {
+        self.all.iter().filter(move |(_, scope)| scope.around == Some(id))
+    }
+
+    /// The outermost scope around this one.
+    fn outermost<'a>(&'a self, mut scope: &'a Scope) -> &'a Scope {
+        while let Some(around) = scope.around.and_then(|around| self.all.get(&around)) {
+            scope = around;
+        }
+        scope
+    }
+
+    /// Takes out those that live no more, given the innermost.
+    fn end(&mut self, id: u64) -> Vec<Scope> {
+        let (mut ended, mut next) = (Vec::new(), Some(id));
+        while let Some(id) = next {
+            let lives = self.all.get(&id).is_none_or(|scope| scope.held);
+            if lives || self.inside(id).next().is_some() {
+                break;
+            }
+            let scope = self.all.remove(&id);
+            next = scope.as_ref().and_then(|scope| scope.around);
+            ended.extend(scope);
+        }
+        ended
+    }
+
+    /// Somebody who asked, or held, inside a lock of a process is done.
+    fn done(&mut self, key: (usize, ProcessId), calls: u32, now: u64) {
+        let (asking, ended) = self.asking.entry(key).or_default();
+        (*asking, *ended) = (*asking - calls, now);
+    }
+}
+
+/// A guard in whose scope others may ask, until this is dropped: before that guard is.
+#[derive(Debug)]
+pub struct Inner {
+    ledger: Arc<Ledger>,
+    id: u64,
+}
+
+impl Inner {
+    /// The number of its scope.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether something that was acquired in its scope holds the lock. If not, its guard steps down now, and nobody
+    /// gets in.
+    pub fn steps_down(&self) -> bool {
+        let mut state = self.ledger.lock();
+        let nested = state.scopes.inside(self.id).next().is_some();
+        if let Some(scope) = state.scopes.all.get_mut(&self.id) {
+            scope.closed = !nested;
+        }
+        nested
+    }
+
+    /// Its guard has not stepped down.
+    pub fn goes_on(&self) {
+        if let Some(scope) = self.ledger.lock().scopes.all.get_mut(&self.id) {
+            scope.went_on |= std::mem::take(&mut scope.closed);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let now = self.ledger.world.now();
+        let mut state = self.ledger.lock();
+        if let Some(scope) = state.scopes.all.get_mut(&self.id) {
+            scope.held = false;
+            let key = (scope.lock, scope.process.id());
+            state.scopes.done(key, 0, now);
+        }
+        let ended = state.scopes.end(self.id);
+        drop(state);
+        drop(ended);
+    }
+}
+
+/// A call inside, until this is dropped.
+#[derive(Debug)]
+pub struct Question {
+    ledger: Arc<Ledger>,
+    key: (usize, ProcessId),
+    since: u64,
+    /// In which scope it takes its turn.
+    scope: Option<u64>,
+    /// By which rule it is refused at once.
+    refused: Option<Rule>,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        let now = self.ledger.world.now();
+        self.ledger.lock().scopes.done(self.key, 1, now);
+    }
+}
+
+impl Ledger {
+    /// Notes that others may ask in the scope of a guard, which is the outermost one.
+    pub fn opens(self: &Arc<Self>, lock: usize, process: &Process, guard: &AnyGuard) -> Inner {
+        self.add(&mut self.lock(), (lock, process), guard, None)
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        state: &mut State,
+        (lock, process): (usize, &Process),
+        guard: &AnyGuard,
+        around: Option<u64>,
+    ) -> Inner {
+        state.next += 1;
+        state.news = true;
+        let (id, reads) = (state.next, matches!(guard, AnyGuard::Read(_)));
+        let (process, view) = (process.clone(), guard.view());
+        let (held, closed, went_on) = (true, false, false);
+        let scope = Scope { lock, process, view, reads, around, held, closed, went_on };
+        state.scopes.all.insert(id, scope);
+        Inner { ledger: self.clone(), id }
+    }
+
+    /// Notes that somebody asks inside these scopes, the outermost of which is the first.
+    pub fn asks_inside(
+        self: &Arc<Self>,
+        (lock, process): (usize, &Process),
+        around: &[u64],
+        asked: &AnyLock,
+    ) -> Question {
+        let key = (lock, process.id());
+        let mut state = self.lock();
+        state.scopes.asking.entry(key).or_default().0 += 1;
+        let scope = state.scopes.nearest(around);
+        let reads = scope.and_then(|scope| state.scopes.all.get(&scope)).map(|scope| scope.reads);
+        let refused = match reads {
+            Some(true) if !matches!(asked, AnyLock::Read(_)) => Some(super::UPGRADE),
+            Some(_) if !self.plans[lock].is_reentrant() => Some(super::NOT_AGAIN),
+            _ => None,
+        };
+        Question { ledger: self.clone(), key, since: self.world.now(), scope, refused }
+    }
+
+    /// Looks at the answer to somebody who asked inside.
+    pub fn check_answer<T>(&self, who: &str, question: &Question, answer: &Result<T, LockError>) {
+        let state = self.lock();
+        let Some((id, scope)) =
+            question.scope.and_then(|id| Some((id, state.scopes.all.get(&id)?)))
+        else {
+            // By now it waits in the queue, or further out.
+            return;
+        };
+        if scope.went_on {
+            return;
+        }
+        let (now, kind) = (self.world.now(), answer.as_ref().err().map(LockError::kind));
+        let name = self.plans[scope.lock].name;
+        let told = kind.map_or("it is granted".to_owned(), |kind| format!("{kind:?}"));
+        if let Some(rule) = question.refused {
+            let at_once = kind == Some(ErrorKind::Deadlock) && now < question.since + AT_ONCE;
+            if !at_once && scope.view.is_valid() {
+                let late = now - question.since;
+                let what = format!("{who}, inside: {name}: {told}, {late} µs late");
+                drop(state);
+                self.fail(rule, what);
+            }
+            return;
+        }
+        let (asking, ended) = state.scopes.asking.get(&question.key).copied().unwrap_or_default();
+        let alone = asking == 1 && ended < question.since;
+        let may_be = match kind {
+            None => true,
+            Some(ErrorKind::Busy) => !alone || state.scopes.inside(id).next().is_some(),
+            Some(ErrorKind::Lost) => !scope.view.is_valid(),
+            Some(_) => state.closing.contains(&question.key.1),
+        };
+        drop(state);
+        if !may_be {
+            self.fail(super::NESTED, format!("{who}: {name} is held already: {told}"));
+        }
+    }
+
+    /// Notes that somebody who asked inside these scopes has a guard. Whether it is nested in one of them: if not, it
+    /// waited in the queue.
+    pub fn enters(
+        self: &Arc<Self>,
+        who: &str,
+        (lock, process): (usize, &Process),
+        around: &[u64],
+        guard: &AnyGuard,
+    ) -> (Inner, bool) {
+        let mut guarded = self.lock();
+        let state = &mut *guarded;
+        let (scopes, token) = (&state.scopes, guard.fencing_token());
+        let around = scopes.nearest(around).and_then(|id| Some((id, scopes.all.get(&id)?)));
+        let around = around.filter(|(_, scope)| scope.view.fencing_token() == token);
+        let reads = matches!(guard, AnyGuard::Read(_));
+        let mut found = None;
+        if let Some((id, scope)) = around {
+            let mut siblings = scopes.inside(id).map(|(_, sibling)| sibling);
+            if let Some(sibling) = siblings.find(|sibling| !(reads && sibling.reads)) {
+                let left = if sibling.held { "a sibling" } else { "what a sibling has left" };
+                found =
+                    Some((super::SIBLINGS, format!("{who} got {}, beside {left}", guard.path())));
+            } else if scope.reads && !reads {
+                let what = format!("{who}: {} writes inside of a reader", guard.path());
+                found = Some((super::UPGRADE, what));
+            }
+        }
+        let around = around.map(|(id, _)| id);
+        let inner = self.add(state, (lock, process), guard, around);
+        drop(guarded);
+        self.world.note(&[inner.id, around.unwrap_or_default()]);
+        self.world.say(|| {
+            let depth = around.map_or("anew".to_owned(), |around| format!("inside of {around}"));
+            format!("{who}: has {}, {depth}, as {}", guard.path(), inner.id)
+        });
+        if let Some((rule, what)) = found {
+            self.fail(rule, what);
+        }
+        (inner, around.is_some())
+    }
+
+    /// A writer that something was nested in was to step down.
+    pub fn check_step_down<T>(&self, who: &str, nested: bool, answer: Result<T, ErrorKind>) {
+        let what = match answer {
+            Ok(_) if nested => "it is a reader, and something is nested in the writer",
+            Err(ErrorKind::Deadlock) if !nested => "nothing is nested in it",
+            _ => return,
+        };
+        self.fail(super::STEPS_DOWN, format!("{who}: {what}"));
+    }
+
+    /// Nobody is let in beside what was nested in a guard that has gone.
+    pub(super) fn check_scopes(&self, who: &str, entry: &Entry, path: &str) {
+        let token = entry.view.fencing_token();
+        let reads = entry.share.0 < entry.share.1;
+        let state = self.lock();
+        let others = state.scopes.all.values().filter(|scope| {
+            scope.lock == entry.lock && scope.around.is_none() && !(reads && scope.reads)
+        });
+        let mut valid = others.filter(|scope| {
+            scope.view.fencing_token() != token
+                && scope.process.is_alive()
+                && !scope.process.is_paused()
+                && scope.view.is_valid()
+        });
+        let beside =
+            valid.find(|scope| self.gone(scope.view.path(), scope.view.fencing_token()).is_none());
+        let what = beside.map(|scope| format!("{who} got {path}, beside {}", scope.view.path()));
+        drop(state);
+        if let Some(what) = what {
+            self.fail(super::EXCLUSION, what);
+        }
+    }
+
+    /// What is nested is valid as long as the outermost guard is, or would be.
+    pub(super) fn nested(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let scopes = &state.scopes;
+        let mut running = scopes
+            .all
+            .values()
+            .filter(|scope| scope.process.is_alive() && !scope.process.is_paused());
+        running.find_map(|scope| {
+            let (outermost, path) = (scopes.outermost(scope), scope.view.path());
+            let valid = scope.view.is_valid();
+            if scope.held && valid != outermost.view.is_valid() {
+                let what = format!("{path}, inside: valid: {valid}, unlike the outermost");
+                return Some((super::CONTINUES, what));
+            }
+            if scope.around.is_some() || scope.held || !valid {
+                return None;
+            }
+            self.left_behind(scope, &state.broken, now)
+        })
+    }
+
+    /// What an outermost guard has left behind keeps the node.
+    fn left_behind(
+        &self,
+        scope: &Scope,
+        broken: &BTreeSet<String>,
+        now: u64,
+    ) -> Option<(Rule, String)> {
+        let path = scope.view.path();
+        let stranger = self.store.deleted_at(scope.lock);
+        let recurs = self.plans[scope.lock].layout.is_plain();
+        match self.gone(path, scope.view.fencing_token())? {
+            (at, Ended::Expired) => {
+                let what = format!("{path}: its session expired {} µs ago", now - at);
+                Some((super::IN_TIME, what))
+            }
+            (at, Ended::BySelf) => {
+                let mistaken = recurs && stranger.is_some_and(|deleted| at <= deleted + UNDER_WAY);
+                let freed = !mistaken && !broken.contains(path);
+                freed.then(|| {
+                    (super::CONTINUES, format!("{path} was freed while it was held inside"))
+                })
+            }
+            (_, Ended::ByOthers) => None,
+        }
+    }
+}
