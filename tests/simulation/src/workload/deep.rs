@@ -166,6 +166,8 @@ impl Task {
         let timeout = Duration::from_millis([50, 300, 2_000][self.choose(3) as usize]);
         let how = if place.patient { self.choose(6) } else { 3 + self.choose(3) };
         let plan = &self.crew.locks[place.lock];
+        // What lingers is refused to who asks once.
+        let how = if how == 3 && plan.lingers { 4 } else { how };
         let Ok(asked) = plan.lock(world, &self.session, Some((timeout, 1))) else {
             return Vec::new();
         };
@@ -192,7 +194,7 @@ impl Task {
         let guard = match answer {
             Ok(guard) => guard,
             Err(error) => {
-                self.say(|| format!("{error}"));
+                self.say(|| format!("{error:#}"));
                 return Vec::new();
             }
         };
