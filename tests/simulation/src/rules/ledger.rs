@@ -246,6 +246,8 @@ impl Ledger {
         let there = valid && gone.is_none();
         if valid && !again {
             self.check_grant(who, &entry, &path, gone);
+        }
+        if there && !again {
             self.check_scopes(who, &entry, &path);
         }
         if let Some(asking) = asking {
