@@ -297,6 +297,8 @@ fn crew_holds(crew: &Crew) -> u64 {
     let profile = &crew.profile;
     let grants = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
     let long = u64::from(profile.long) * crew.timeout * 3 / 2_000;
+    // Those who ask inside hold for long, too.
+    let long = if profile.deep { 4 * long } else { long };
     (crew.locks.iter().map(LockPlan::hold).max().unwrap_or(0) + long) * grants
 }
 

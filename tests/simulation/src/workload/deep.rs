@@ -163,7 +163,7 @@ impl Task {
             return Vec::new();
         }
         let (world, of) = (self.process.world(), (place.lock, &self.process));
-        let timeout = Duration::from_millis([50, 300, 2_000][self.choose(3) as usize]);
+        let timeout = Duration::from_millis([10, 50, 300][self.choose(3) as usize]);
         let how = if place.patient { self.choose(6) } else { 3 + self.choose(3) };
         let plan = &self.crew.locks[place.lock];
         // What lingers is refused to who asks once.
@@ -208,8 +208,25 @@ impl Task {
             holding
         });
         let place = place.inside(noted.id());
-        let guard = if self.choose(8) == 1 { guard.detach() } else { guard };
+        let guard = match self.choose(12) {
+            1 => guard.detach(),
+            2 if nested => self.steps_down_inside(guard).await,
+            _ => guard,
+        };
         self.stay(place, Deep { noted, _holding: holding, guard, _asking: asking }).await
+    }
+
+    /// A writer inside never becomes a reader: one around it writes.
+    async fn steps_down_inside(&self, guard: AnyGuard) -> AnyGuard {
+        let AnyGuard::Write(writer) = guard else { return guard };
+        self.say(|| "is to step down, inside".to_owned());
+        match writer.downgrade().await {
+            Ok(reader) => {
+                self.crew.ledger.check_step_down(&self.name, true, Ok(()));
+                AnyGuard::Read(reader)
+            }
+            Err(refused) => AnyGuard::Write(refused.into_guard()),
+        }
     }
 
     /// Holds a guard, and asks inside of it; then lets go of all that it has, in any order, or leaves it to others.
@@ -219,7 +236,7 @@ impl Task {
             all.extend(self.go_inside(&place, &deep.guard).await);
             place.patient &= all.is_empty();
         }
-        self.sleep(self.duration()).await;
+        self.sleep(self.long_inside()).await;
         all.push(deep);
         let mut left = Vec::new();
         while !all.is_empty() {
@@ -240,9 +257,15 @@ impl Task {
         self.say(|| format!("leaves {} to another task", deep.noted.id()));
         self.process.spawn(async move {
             let _running = running;
-            task.sleep(task.duration()).await;
+            task.sleep(task.long_inside()).await;
             task.let_go_inside(deep).await;
         });
+    }
+
+    /// How long a guard is held inside: when everything goes well again, others are to be served in time.
+    fn long_inside(&self) -> u64 {
+        let calm = self.crew.calm.load(Ordering::Relaxed);
+        if calm { self.short() } else { self.duration() }
     }
 
     /// Lets go of a guard that was acquired inside, in one way or another.
