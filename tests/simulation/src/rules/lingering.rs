@@ -32,8 +32,8 @@ impl Ledger {
     /// A guard was let go of, whose node may linger.
     pub(super) fn lingers(&self, held: &Held) {
         let (entry, now) = (&held.entry, self.world.now());
-        // Who is asked to let go keeps nothing.
-        let asked = entry.view.is_revoked();
+        // Who is asked to let go keeps nothing, also if it has not heard of it yet.
+        let asked = entry.view.is_revoked() || held.wished.is_some();
         if !self.plans[entry.lock].lingers || asked || !entry.view.is_valid() {
             return;
         }
