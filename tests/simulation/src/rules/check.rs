@@ -41,7 +41,7 @@ impl Ledger {
         let all_ran = !state.claims.is_empty() && self.world.idle_until().is_some();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.left_free(state, now));
-        found = found.or_else(|| self.nested(state, now));
+        found = found.or_else(|| self.nested(state, now)).or_else(|| self.turns_left(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
         let mut taken = [(0, 0); MOST_LOCKS];
         for held in state.held.values_mut() {

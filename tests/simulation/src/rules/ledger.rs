@@ -354,6 +354,7 @@ impl Ledger {
     pub fn goes_on(&self, process: &Process) {
         let now = self.world.now();
         let mut state = self.lock();
+        state.scopes.turns.go_on(process.id(), now);
         for (_, at) in state.ends.values_mut().filter(|(of, _)| of.id() == process.id()) {
             *at = now;
         }

@@ -9,11 +9,13 @@ mod kinds;
 mod ledger;
 mod lingering;
 mod scopes;
+mod turns;
 
 pub use asking::Asking;
 pub use kinds::Using;
 pub use ledger::{ASKED, Entry, Holding, Ledger, Violation};
-pub use scopes::{Inner, Question};
+pub use scopes::Inner;
+pub use turns::Question;
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +120,8 @@ rules! {
     NESTED = "nested", "nested calls that run concurrently in one scope take turns";
     /// A nested call also waits for what was nested in the one beside it.
     SIBLINGS = "siblings", "The guards in its scope keep that turn, too: as long as one of them holds the lock, no sibling does.";
+    /// A nested call gets its turn when nobody else is in its scope.
+    TURNS = "next-sibling", "When it is dropped, the next sibling gets the slot.";
     /// What is nested holds the lock as the outermost guard does, and keeps it.
     CONTINUES = "continues", "A call inside a body that takes the same lock continues under the lock that is held";
     /// A writer in which something is nested does not become a reader.
@@ -147,5 +151,5 @@ rules! {
 pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
     EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
-    SIBLINGS, CONTINUES, STEPS_DOWN,
+    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN,
 ];

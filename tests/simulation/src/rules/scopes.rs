@@ -6,35 +6,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::ErrorKind;
 use zklock_core::guard::view::GuardView;
-use zklock_core::lock::{AnyGuard, AnyLock};
+use zklock_core::lock::AnyGuard;
 
 use super::Rule;
 use super::grants::UNDER_WAY;
 use super::ledger::{Entry, Ledger, State};
+use super::turns::Turns;
 use crate::executor::{Process, ProcessId};
 use crate::store::Ended;
-
-/// What needs no answer of a server takes less, in microseconds.
-const AT_ONCE: u64 = 200;
 
 /// The scopes that live, and who asks in them.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     all: BTreeMap<u64, Scope>,
-    /// How many calls of a process ask inside for a lock, and when a call or a guard there ended last.
-    asking: BTreeMap<(usize, ProcessId), (u32, u64)>,
+    pub(super) turns: Turns,
 }
 
 /// The scope of a guard.
 #[derive(Debug)]
-struct Scope {
-    lock: usize,
-    process: Process,
-    view: GuardView,
+pub(super) struct Scope {
+    pub(super) lock: usize,
+    pub(super) process: Process,
+    pub(super) view: GuardView,
     /// Whether its guard reads.
-    reads: bool,
+    pub(super) reads: bool,
     /// In which its guard was acquired; none, if that is the outermost one.
     around: Option<u64>,
     /// Whether its guard still holds the lock.
@@ -42,7 +39,13 @@ struct Scope {
     /// Whether nobody gets in, because its guard steps down.
     closed: bool,
     /// Whether its guard was to step down once, and did not: who came in between waits in the queue.
-    went_on: bool,
+    pub(super) went_on: bool,
+}
+
+impl Scope {
+    pub(super) fn key(&self) -> (usize, ProcessId) {
+        (self.lock, self.process.id())
+    }
 }
 
 impl Scopes {
@@ -51,13 +54,13 @@ impl Scopes {
     }
 
     /// The innermost of these in which a call takes its turn.
-    fn nearest(&self, around: &[u64]) -> Option<u64> {
-        let lives = |id: &u64| self.all.get(id).is_some_and(|scope| !scope.closed);
-        around.iter().rev().copied().find(lives)
+    pub(super) fn nearest(&self, around: &[u64]) -> Option<(u64, &Scope)> {
+        let living = |id: &u64| Some((*id, self.all.get(id)?));
+        around.iter().rev().filter_map(living).find(|(_, scope)| !scope.closed)
     }
 
     /// The scopes in which the guards of this one were acquired.
-    fn inside(&self, id: u64) -> impl Iterator<Item = (&u64, &Scope)> {
+    pub(super) fn inside(&self, id: u64) -> impl Iterator<Item = (&u64, &Scope)> {
         self.all.iter().filter(move |(_, scope)| scope.around == Some(id))
     }
 
@@ -82,12 +85,6 @@ impl Scopes {
             ended.extend(scope);
         }
         ended
-    }
-
-    /// Somebody who asked, or held, inside a lock of a process is done.
-    fn done(&mut self, key: (usize, ProcessId), calls: u32, now: u64) {
-        let (asking, ended) = self.asking.entry(key).or_default();
-        (*asking, *ended) = (*asking - calls, now);
     }
 }
 
@@ -129,31 +126,12 @@ impl Drop for Inner {
         let mut state = self.ledger.lock();
         if let Some(scope) = state.scopes.all.get_mut(&self.id) {
             scope.held = false;
-            let key = (scope.lock, scope.process.id());
-            state.scopes.done(key, 0, now);
+            let key = scope.key();
+            state.scopes.turns.end(key, now);
         }
         let ended = state.scopes.end(self.id);
         drop(state);
         drop(ended);
-    }
-}
-
-/// A call inside, until this is dropped.
-#[derive(Debug)]
-pub struct Question {
-    ledger: Arc<Ledger>,
-    key: (usize, ProcessId),
-    since: u64,
-    /// In which scope it takes its turn.
-    scope: Option<u64>,
-    /// By which rule it is refused at once.
-    refused: Option<Rule>,
-}
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        let now = self.ledger.world.now();
-        self.ledger.lock().scopes.done(self.key, 1, now);
     }
 }
 
@@ -180,65 +158,6 @@ impl Ledger {
         Inner { ledger: self.clone(), id }
     }
 
-    /// Notes that somebody asks inside these scopes, the outermost of which is the first.
-    pub fn asks_inside(
-        self: &Arc<Self>,
-        (lock, process): (usize, &Process),
-        around: &[u64],
-        asked: &AnyLock,
-    ) -> Question {
-        let key = (lock, process.id());
-        let mut state = self.lock();
-        state.scopes.asking.entry(key).or_default().0 += 1;
-        let scope = state.scopes.nearest(around);
-        let reads = scope.and_then(|scope| state.scopes.all.get(&scope)).map(|scope| scope.reads);
-        let refused = match reads {
-            Some(true) if !matches!(asked, AnyLock::Read(_)) => Some(super::UPGRADE),
-            Some(_) if !self.plans[lock].is_reentrant() => Some(super::NOT_AGAIN),
-            _ => None,
-        };
-        Question { ledger: self.clone(), key, since: self.world.now(), scope, refused }
-    }
-
-    /// Looks at the answer to somebody who asked inside.
-    pub fn check_answer<T>(&self, who: &str, question: &Question, answer: &Result<T, LockError>) {
-        let state = self.lock();
-        let Some((id, scope)) =
-            question.scope.and_then(|id| Some((id, state.scopes.all.get(&id)?)))
-        else {
-            // By now it waits in the queue, or further out.
-            return;
-        };
-        if scope.went_on {
-            return;
-        }
-        let (now, kind) = (self.world.now(), answer.as_ref().err().map(LockError::kind));
-        let name = self.plans[scope.lock].name;
-        let told = kind.map_or("it is granted".to_owned(), |kind| format!("{kind:?}"));
-        if let Some(rule) = question.refused {
-            let at_once = kind == Some(ErrorKind::Deadlock) && now < question.since + AT_ONCE;
-            if !at_once && scope.view.is_valid() {
-                let late = now - question.since;
-                let what = format!("{who}, inside: {name}: {told}, {late} µs late");
-                drop(state);
-                self.fail(rule, what);
-            }
-            return;
-        }
-        let (asking, ended) = state.scopes.asking.get(&question.key).copied().unwrap_or_default();
-        let alone = asking == 1 && ended < question.since;
-        let may_be = match kind {
-            None => true,
-            Some(ErrorKind::Busy) => !alone || state.scopes.inside(id).next().is_some(),
-            Some(ErrorKind::Lost) => !scope.view.is_valid(),
-            Some(_) => state.closing.contains(&question.key.1),
-        };
-        drop(state);
-        if !may_be {
-            self.fail(super::NESTED, format!("{who}: {name} is held already: {told}"));
-        }
-    }
-
     /// Notes that somebody who asked inside these scopes has a guard. Whether it is nested in one of them: if not, it
     /// waited in the queue.
     pub fn enters(
@@ -251,8 +170,8 @@ impl Ledger {
         let mut guarded = self.lock();
         let state = &mut *guarded;
         let (scopes, token) = (&state.scopes, guard.fencing_token());
-        let around = scopes.nearest(around).and_then(|id| Some((id, scopes.all.get(&id)?)));
-        let around = around.filter(|(_, scope)| scope.view.fencing_token() == token);
+        let around =
+            scopes.nearest(around).filter(|(_, scope)| scope.view.fencing_token() == token);
         let reads = matches!(guard, AnyGuard::Read(_));
         let mut found = None;
         if let Some((id, scope)) = around {

@@ -1,0 +1,149 @@
+//! Who asks inside for a lock that is held, and what the answers say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::lock::AnyLock;
+
+use super::Rule;
+use super::ledger::{Ledger, State};
+use crate::executor::{Process, ProcessId};
+
+/// What needs no answer of a server takes less, in microseconds.
+const AT_ONCE: u64 = 200;
+
+/// A task that is woken runs by then.
+const SOON: u64 = 50_000;
+
+/// A lock in a process.
+type Key = (usize, ProcessId);
+
+/// Who asks inside, and when somebody was done there.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    asking: BTreeMap<u64, Waiting>,
+    /// When a call, or a guard, ended last.
+    ended: BTreeMap<Key, u64>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    key: Key,
+    /// The scopes around it, the outermost first.
+    around: Vec<u64>,
+    since: u64,
+    /// Whether it was in one that lived, when it began.
+    nested: bool,
+    /// By which rule it is refused at once.
+    refused: Option<Rule>,
+}
+
+impl Turns {
+    /// A call, or a guard, has ended.
+    pub(super) fn end(&mut self, key: Key, now: u64) {
+        self.ended.insert(key, now);
+    }
+
+    /// A process that stood still goes on.
+    pub(super) fn go_on(&mut self, process: ProcessId, now: u64) {
+        self.ended.iter_mut().filter(|((_, of), _)| *of == process).for_each(|(_, at)| *at = now);
+    }
+
+    /// Whether nobody but this one has asked, or held, since it began.
+    fn is_alone(&self, waiting: &Waiting) -> bool {
+        let near = self.asking.values().filter(|other| other.key == waiting.key).count();
+        near == 1 && self.ended.get(&waiting.key).is_none_or(|at| *at < waiting.since)
+    }
+}
+
+/// Somebody asks inside, until this is dropped.
+#[derive(Debug)]
+pub struct Question {
+    ledger: Arc<Ledger>,
+    id: u64,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        let now = self.ledger.world.now();
+        let mut state = self.ledger.lock();
+        if let Some(waiting) = state.scopes.turns.asking.remove(&self.id) {
+            state.scopes.turns.end(waiting.key, now);
+        }
+    }
+}
+
+impl Ledger {
+    /// Notes that somebody asks inside these scopes, the outermost of which is the first.
+    pub fn asks_inside(
+        self: &Arc<Self>,
+        (lock, process): (usize, &Process),
+        around: &[u64],
+        asked: &AnyLock,
+    ) -> Question {
+        let mut state = self.lock();
+        let reads = state.scopes.nearest(around).map(|(_, scope)| scope.reads);
+        let refused = match reads {
+            Some(true) if !matches!(asked, AnyLock::Read(_)) => Some(super::UPGRADE),
+            Some(_) if !self.plans[lock].is_reentrant() => Some(super::NOT_AGAIN),
+            _ => None,
+        };
+        state.next += 1;
+        let (id, key, since) = (state.next, (lock, process.id()), self.world.now());
+        let (around, nested) = (around.to_vec(), reads.is_some());
+        let waiting = Waiting { key, around, since, nested, refused };
+        state.scopes.turns.asking.insert(id, waiting);
+        Question { ledger: self.clone(), id }
+    }
+
+    /// Looks at the answer to somebody who asked inside.
+    pub fn check_answer<T>(&self, who: &str, question: &Question, answer: &Result<T, LockError>) {
+        let state = self.lock();
+        let turns = &state.scopes.turns;
+        let Some(waiting) = turns.asking.get(&question.id).filter(|asked| asked.nested) else {
+            return;
+        };
+        let around = state.scopes.nearest(&waiting.around);
+        // Otherwise it waits in the queue by now, or did for a while.
+        let Some((id, scope)) = around.filter(|(_, scope)| !scope.went_on) else { return };
+        let (now, kind) = (self.world.now(), answer.as_ref().err().map(LockError::kind));
+        let may_be = match (waiting.refused, kind) {
+            (Some(_), Some(ErrorKind::Deadlock)) => now < waiting.since + AT_ONCE,
+            (Some(_), _) => !scope.view.is_valid(),
+            (None, None) => true,
+            (None, Some(ErrorKind::Busy)) => {
+                !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
+            }
+            (None, Some(ErrorKind::Lost)) => !scope.view.is_valid(),
+            (None, Some(_)) => state.closing.contains(&waiting.key.1),
+        };
+        if may_be {
+            return;
+        }
+        let (name, late) = (self.plans[scope.lock].name, now - waiting.since);
+        let rule = waiting.refused.unwrap_or(super::NESTED);
+        drop(state);
+        let told = kind.map_or("it is granted".to_owned(), |kind| format!("{kind:?}"));
+        self.fail(rule, format!("{who}, inside: {name} is held: {told} after {late} µs"));
+    }
+
+    /// Nobody waits in a scope in which nobody else is.
+    pub(super) fn turns_left(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let (scopes, turns) = (&state.scopes, &state.scopes.turns);
+        turns.asking.values().find_map(|waiting| {
+            let ended = turns.ended.get(&waiting.key).copied().unwrap_or_default();
+            let since = waiting.since.max(ended);
+            if !waiting.nested || now <= since + SOON {
+                return None;
+            }
+            let (id, scope) = scopes.nearest(&waiting.around)?;
+            let runs = scope.process.is_alive() && !scope.process.is_paused();
+            if scope.went_on || !runs || scopes.inside(id).next().is_some() {
+                return None;
+            }
+            let (path, long) = (scope.view.path(), now - since);
+            Some((super::TURNS, format!("{path}: nobody is inside of {id}, for {long} µs")))
+        })
+    }
+}
