@@ -53,10 +53,12 @@ impl Scopes {
         self.all.is_empty()
     }
 
-    /// The innermost of these in which a call takes its turn.
-    pub(super) fn nearest(&self, around: &[u64]) -> Option<(u64, &Scope)> {
+    /// The innermost of these in which a call takes its turn. One that writes waits further out for what a reader
+    /// that has gone has left.
+    pub(super) fn nearest(&self, around: &[u64], reads: bool) -> Option<(u64, &Scope)> {
         let living = |id: &u64| Some((*id, self.all.get(id)?));
-        around.iter().rev().filter_map(living).find(|(_, scope)| !scope.closed)
+        let passed_by = |scope: &Scope| scope.closed || !reads && scope.reads && !scope.held;
+        around.iter().rev().filter_map(living).find(|(_, scope)| !passed_by(scope))
     }
 
     /// The scopes in which the guards of this one were acquired.
@@ -170,9 +172,9 @@ impl Ledger {
         let mut guarded = self.lock();
         let state = &mut *guarded;
         let (scopes, token) = (&state.scopes, guard.fencing_token());
-        let around =
-            scopes.nearest(around).filter(|(_, scope)| scope.view.fencing_token() == token);
         let reads = matches!(guard, AnyGuard::Read(_));
+        let around =
+            scopes.nearest(around, reads).filter(|(_, scope)| scope.view.fencing_token() == token);
         let mut found = None;
         if let Some((id, scope)) = around {
             let mut siblings = scopes.inside(id).map(|(_, sibling)| sibling);

@@ -33,6 +33,8 @@ struct Waiting {
     /// The scopes around it, the outermost first.
     around: Vec<u64>,
     since: u64,
+    /// Whether it reads.
+    reads: bool,
     /// Whether it was in one that lived, when it began.
     nested: bool,
     /// By which rule it is refused at once.
@@ -83,16 +85,17 @@ impl Ledger {
         asked: &AnyLock,
     ) -> Question {
         let mut state = self.lock();
-        let reads = state.scopes.nearest(around).map(|(_, scope)| scope.reads);
-        let refused = match reads {
-            Some(true) if !matches!(asked, AnyLock::Read(_)) => Some(super::UPGRADE),
+        let reads = matches!(asked, AnyLock::Read(_));
+        let around_reads = state.scopes.nearest(around, reads).map(|(_, scope)| scope.reads);
+        let refused = match around_reads {
+            Some(true) if !reads => Some(super::UPGRADE),
             Some(_) if !self.plans[lock].is_reentrant() => Some(super::NOT_AGAIN),
             _ => None,
         };
         state.next += 1;
         let (id, key, since) = (state.next, (lock, process.id()), self.world.now());
-        let (around, nested) = (around.to_vec(), reads.is_some());
-        let waiting = Waiting { key, around, since, nested, refused };
+        let (around, nested) = (around.to_vec(), around_reads.is_some());
+        let waiting = Waiting { key, around, since, reads, nested, refused };
         state.scopes.turns.asking.insert(id, waiting);
         Question { ledger: self.clone(), id }
     }
@@ -104,7 +107,7 @@ impl Ledger {
         let Some(waiting) = turns.asking.get(&question.id).filter(|asked| asked.nested) else {
             return;
         };
-        let around = state.scopes.nearest(&waiting.around);
+        let around = state.scopes.nearest(&waiting.around, waiting.reads);
         // Otherwise it waits in the queue by now, or did for a while.
         let Some((id, scope)) = around.filter(|(_, scope)| !scope.went_on) else { return };
         let (now, kind) = (self.world.now(), answer.as_ref().err().map(LockError::kind));
@@ -137,7 +140,7 @@ impl Ledger {
             if !waiting.nested || now <= since + SOON {
                 return None;
             }
-            let (id, scope) = scopes.nearest(&waiting.around)?;
+            let (id, scope) = scopes.nearest(&waiting.around, waiting.reads)?;
             let runs = scope.process.is_alive() && !scope.process.is_paused();
             if scope.went_on || !runs || scopes.inside(id).next().is_some() {
                 return None;
