@@ -32,6 +32,7 @@ pub struct Slot {
 struct Siblings {
     asked: u64,
     all: Vec<Sibling>,
+    deeper: Deeper,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,9 @@ struct Sibling {
     /// Whether it has ended, and those that were nested in it keep the slot.
     ended: bool,
 }
+
+/// The slots of the nested calls that have a slot of their own, by number.
+type Deeper = Vec<(u64, Weak<Slot>)>;
 
 /// The largest number of readers that share a slot.
 const WHOLE: u32 = 1 << 20;
@@ -75,11 +79,13 @@ impl Slot {
 
 impl Nested for Slot {
     fn each(&self, show: &mut dyn FnMut(Kept, &Caller)) {
-        for sibling in self.siblings().all.iter().filter(|sibling| sibling.inside) {
-            // Those that keep the slot may be elsewhere.
-            let kept = if sibling.ended { Kept::Detached } else { sibling.kept };
-            show(kept, &sibling.who);
-        }
+        let deeper: Vec<_> = {
+            let siblings = self.siblings();
+            let inside = siblings.all.iter().filter(|sibling| sibling.inside && !sibling.ended);
+            inside.for_each(|sibling| show(sibling.kept, &sibling.who));
+            siblings.deeper.iter().filter_map(|(_, slot)| slot.upgrade()).collect()
+        };
+        deeper.iter().for_each(|slot| slot.each(show));
     }
 }
 
@@ -170,7 +176,9 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.slot.siblings().all.retain(|other| other.number != self.number);
+        let mut siblings = self.slot.siblings();
+        siblings.all.retain(|other| other.number != self.number);
+        siblings.deeper.retain(|(number, _)| *number != self.number);
     }
 }
 
@@ -210,6 +218,12 @@ impl Drop for Turn {
 pub struct NestedTurn(Arc<Turn>);
 
 impl NestedTurn {
+    /// Sets the slot of what is nested in the guard.
+    pub fn set_nested(&self, slot: &Arc<Slot>) {
+        let Asked { slot: around, number, .. } = &self.0.asked;
+        around.siblings().deeper.push((*number, Arc::downgrade(slot)));
+    }
+
     /// Records that the guard was detached.
     pub fn detach(&self) {
         self.0.asked.change(|sibling| sibling.kept = Kept::Detached);

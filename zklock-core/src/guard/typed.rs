@@ -325,8 +325,9 @@ impl<K: Kind> Guard<K> {
     fn slot(&self) -> Arc<Slot> {
         let begin = || {
             let slot = Slot::free();
-            if self.turn.is_none() {
-                self.grant().set_nested(slot.clone());
+            match &self.turn {
+                Some(turn) => turn.set_nested(&slot),
+                None => self.grant().set_nested(slot.clone()),
             }
             slot
         };
@@ -423,17 +424,11 @@ impl<K: Kind> Guard<K> {
         async move {
             let now = self.grant().now();
             let over = self.is_over_time().then(|| self.lost_error());
-            let mut hold = self.hold.take();
-            let is_outermost = self.turn.is_none();
-            if is_outermost {
-                self.grant().leaves();
-            }
+            let (mut hold, turn) = (self.hold.take(), self.turn.take());
             drop(self.beside.take());
             let releasing = Releasing(Some(self.view.grant()), Some(now));
             let (deletions, lost) = hold.give_back(now);
-            if is_outermost {
-                self.grant().has_left();
-            }
+            leave(self.view.grant(), turn);
             let outcome = match deletions.is_empty() {
                 // The lock has passed to the next waiter, or its node is kept.
                 true => Ok(()),
@@ -509,16 +504,21 @@ impl<K: Kind> Deref for Guard<K> {
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
-            let is_outermost = self.turn.is_none();
-            if is_outermost {
-                self.grant().leaves();
-            }
             drop(self.hold.take());
-            if is_outermost {
-                self.grant().has_left();
-            }
+            leave(self.view.grant(), self.turn.take());
             drop(Releasing(Some(self.view.grant()), None));
         }
+    }
+}
+
+/// Tells those who go on, once the hold was given back.
+fn leave(grant: &Grant, turn: Option<NestedTurn>) {
+    match turn {
+        Some(turn) => {
+            drop(turn);
+            grant.nested_ended();
+        }
+        None => grant.has_left(),
     }
 }
 

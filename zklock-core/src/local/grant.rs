@@ -55,6 +55,8 @@ pub struct Grant {
     nested: OnceLock<Arc<dyn Nested>>,
     /// Whether that guard has gone, and they hold the lock on.
     is_left: AtomicBool,
+    /// Who has lost it, and begins anew.
+    anew: OnceLock<Box<Caller>>,
 }
 
 /// The leases of further permits.
@@ -123,6 +125,7 @@ impl Grant {
             kept: AtomicU8::new(Kept::InScope as u8),
             nested: OnceLock::new(),
             is_left: AtomicBool::new(false),
+            anew: OnceLock::new(),
         })
     }
 

@@ -44,9 +44,8 @@ pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
 /// under the lost guard; it was told, and only the token protects from it. The branch that starts over
 /// would wait for itself for ever.
 pub fn starts_anew(who: &Caller, holder: &Grant) -> bool {
-    let is_other = |kept, by: &Caller| kept != Kept::ByGuard || !who.is_same(by);
     let is_lost = || holder.leases().any(|lease| !lease.is_valid());
-    holder.is_open() && !holder.is_any_keeper(is_other) && is_lost()
+    holder.kept_by(|by| who.is_same(by)).is_some() && is_lost()
 }
 
 /// Lets those of these holders begin anew that `who` was when it lost the lock, and leaves the others.

@@ -283,41 +283,45 @@ async fn a_thread_waits_for_what_a_body_has_left_on_another() {
 #[tokio::test(start_paused = true)]
 async fn who_begins_anew_leaves_the_node_to_what_is_nested_in_its_guard() {
     for has_gone in [true, false] {
-        begins_anew_beside_nested(has_gone).await;
+        for is_deep in [true, false] {
+            begins_anew_beside_nested(has_gone, is_deep).await;
+        }
     }
 }
 
-async fn begins_anew_beside_nested(has_gone: bool) {
+async fn begins_anew_beside_nested(has_gone: bool, is_deep: bool) {
     let (store, session) = store();
     let strict = LockOptions::default().stop_at(StopAt::Suspect);
-    let mutex = session.mutex("a").unwrap().with_options(strict);
-    let outer = mutex.acquire().await.unwrap();
-    let again = mutex.clone();
-    let (release, released) = tokio::sync::oneshot::channel();
-    let nested = outer.scope_sync(|| {
-        carry(async move {
-            let nested = again.acquire().await.unwrap();
-            released.await.unwrap();
-            drop(nested);
-        })
+    let lock = session.rw_lock("a").unwrap().with_options(strict);
+    let outer = lock.write().await.unwrap();
+    // Of the one who begins anew; the other call is inside of it, or beside it.
+    let own = outer.scope(lock.read()).await.unwrap();
+    let (again, (release, released)) = (lock.clone(), tokio::sync::oneshot::channel());
+    let nested = async move {
+        let nested = again.read().await.unwrap();
+        released.await.unwrap();
+        drop(nested);
+    };
+    let nested = outer.scope_sync(|| match is_deep {
+        true => own.scope_sync(|| crate::spawn(carry(nested))),
+        false => crate::spawn(carry(nested)),
     });
-    let nested = crate::spawn(nested);
     sleep(Duration::from_millis(1)).await;
     let outer = Some(outer).filter(|_| !has_gone);
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.disconnect();
     sleep(Duration::from_millis(1)).await;
     faults.reconnect();
-    let elsewhere = on(&store).mutex("a").unwrap();
-    let other = crate::spawn(async move { elsewhere.acquire().await.unwrap() });
-    let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
+    let elsewhere = on(&store).rw_lock("a").unwrap();
+    let other = crate::spawn(async move { elsewhere.write().await.unwrap() });
+    let error = lock.write_timeout(Duration::from_secs(1)).await.unwrap_err();
     assert!(error.is_busy() && !other.is_finished(), "{error:#}");
     release.send(()).unwrap();
     nested.await.unwrap();
-    // Its own guard is not in its way.
+    // Its own guards are not in its way.
     drop(timeout(Duration::from_secs(1), other).await.unwrap().unwrap());
-    drop(mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap());
-    drop(outer);
+    drop(lock.write_timeout(Duration::from_secs(1)).await.unwrap());
+    drop((own, outer));
 }
 
 /// A task in the scope of a nested reader that has gone waits as one in the scope around.

@@ -14,12 +14,8 @@ pub(super) const AWAITED: usize = 1 << (usize::BITS - 1);
 /// A flag in the count of holds: the only hold was taken out, and no other is given.
 pub(super) const TAKEN: usize = AWAITED >> 1;
 
-/// A flag in the count of holds: the guard to which the lock was granted has lost it, and its owner begins
-/// anew. The node goes with the last of the calls that are nested in it.
-pub(super) const ANEW: usize = TAKEN >> 1;
-
 /// The count without the flags.
-pub(super) const COUNT: usize = ANEW - 1;
+pub(super) const COUNT: usize = TAKEN - 1;
 
 /// Whether a count of holds is one of a grant that can be held again.
 pub(super) fn is_open(holds: usize) -> bool {
@@ -57,9 +53,6 @@ impl Hold {
         let Some(grant) = self.0.take() else { return (Deletions::default(), false) };
         let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
         if before & COUNT > 1 {
-            if before & COUNT == 2 && before & ANEW != 0 {
-                grant.queue.clone().begin_anew(&grant);
-            }
             return (Deletions::default(), false);
         }
         grant.tell_of_end(before);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Grant;
-use super::hold::{ANEW, COUNT};
 use crate::base::caller::Caller;
 
 /// By what a grant is kept.
@@ -20,7 +19,7 @@ pub enum Kept {
     Detached,
 }
 
-/// The calls that are nested in a guard.
+/// The calls that are nested in a guard, however deep.
 pub trait Nested: fmt::Debug + Send + Sync {
     /// Shows by what each of them keeps the lock, and who it is.
     fn each(&self, show: &mut dyn FnMut(Kept, &Caller));
@@ -38,14 +37,7 @@ impl Grant {
         let _ = self.nested.set(nested);
     }
 
-    /// The guard to which it was granted is about to go.
-    pub fn leaves(&self) {
-        if self.holds.load(Ordering::Acquire) & ANEW != 0 {
-            self.holds.fetch_and(!ANEW, Ordering::AcqRel);
-        }
-    }
-
-    /// That guard has gone. If the lock is still held, it is by nested calls.
+    /// The guard to which it was granted has gone. If the lock is still held, it is by nested calls.
     pub fn has_left(&self) {
         if self.is_open() {
             self.is_left.store(true, Ordering::Release);
@@ -57,15 +49,29 @@ impl Grant {
         self.nested.get().filter(|_| self.is_left.load(Ordering::Acquire))
     }
 
-    /// The one to whom it was granted has lost it, and begins anew. Returns whether nobody else works under it;
-    /// otherwise that is so when the last of these calls has ended, and the queue is told then.
+    /// A caller that has lost it begins anew. Returns whether nobody else works under it; otherwise
+    /// [it does so](Grant::nested_ended) when the last of these nested calls has ended.
     pub fn begins_anew(&self, who: &Caller) -> bool {
-        let before = self.holds.fetch_or(ANEW, Ordering::AcqRel) & COUNT;
+        self.anew.get_or_init(|| Box::new(*who));
+        !self.is_used_by_others(who)
+    }
+
+    /// A nested call has ended.
+    pub fn nested_ended(&self) {
+        if let Some(who) = self.anew.get()
+            && !self.is_used_by_others(who)
+        {
+            self.queue.clone().begin_anew(self);
+        }
+    }
+
+    /// Whether a nested call of somebody else works under it.
+    fn is_used_by_others(&self, who: &Caller) -> bool {
         let mut others = false;
         if let Some(nested) = self.nested.get() {
             nested.each(&mut |kept, by| others |= kept != Kept::ByGuard || !who.is_same(by));
         }
-        before <= 1 || !others
+        others
     }
 
     /// By what it is kept; what is left to nested calls belongs to nobody in particular.

@@ -27,7 +27,10 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.clear();
         self.holders.push(reader);
         self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
-        if self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read) {
+        // Whoever was asked to let go lets nobody in.
+        if !to.is_revoked()
+            && self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read)
+        {
             self.grant_first(&mut todo, (to, Mode::Read), true, by);
         }
         todo

@@ -177,7 +177,7 @@ impl HeldNode {
     /// It replaces another node of this process: there was no grant under it.
     pub fn continues(&self, other: &HeldNode) {
         self.tokens.continue_with(&other.tokens);
-        self.revoked.store(other.is_revoked(), Ordering::Release);
+        self.revoked.fetch_or(other.is_revoked(), Ordering::AcqRel);
     }
 
     /// A write of its data is under way until the returned value is dropped. Meanwhile nobody knows their
