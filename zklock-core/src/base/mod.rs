@@ -2,6 +2,7 @@
 
 pub mod caller;
 pub mod cancel_policy;
+pub mod chain;
 pub mod clock;
 pub mod deadline;
 pub mod error;

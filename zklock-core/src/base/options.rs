@@ -180,9 +180,9 @@ impl LockOptions {
     /// was created for callers without this option, although this caller shares it with them: it does not say so.
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
-    /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller in another process that only tries finds a node that nobody uses:
-    /// zklock waits at most 100 ms for such a node to be deleted, while Curator and kazoo do not
-    /// wait. So a lock with this option refuses `try_acquire`.
+    /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller
+    /// in another process that only tries finds a node that nobody uses: zklock waits at most 100 ms for
+    /// such a node to be deleted, while Curator and kazoo do not wait. So a lock with this option refuses `try_acquire`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::caller::Caller;
+use crate::base::chain::drop_chain;
 use crate::base::mode::Mode;
 use crate::guard::limit::HoldLimit;
 use crate::local::grant::{Grant, Hold, Kept, Nested};
@@ -32,10 +33,9 @@ pub struct Slot {
 struct Siblings {
     asked: u64,
     all: Vec<Sibling>,
-    deeper: Deeper,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Sibling {
     number: u64,
     who: Caller,
@@ -45,10 +45,9 @@ struct Sibling {
     inside: bool,
     /// Whether it has ended, and those that were nested in it keep the slot.
     ended: bool,
+    /// The slot of what is nested in it.
+    nested: Option<Weak<Slot>>,
 }
-
-/// The slots of the nested calls that have a slot of their own, by number.
-type Deeper = Vec<(u64, Weak<Slot>)>;
 
 /// The largest number of readers that share a slot.
 const WHOLE: u32 = 1 << 20;
@@ -71,7 +70,8 @@ impl Slot {
         let mut siblings = self.siblings();
         siblings.asked += 1;
         let number = siblings.asked;
-        siblings.all.push(Sibling { number, who, mode, kept, inside: false, ended: false });
+        let (inside, ended, nested) = (false, false, None);
+        siblings.all.push(Sibling { number, who, mode, kept, inside, ended, nested });
         drop(siblings);
         Asked { slot: self, number, mode }
     }
@@ -83,7 +83,7 @@ impl Nested for Slot {
             let siblings = self.siblings();
             let inside = siblings.all.iter().filter(|sibling| sibling.inside && !sibling.ended);
             inside.for_each(|sibling| show(sibling.kept, &sibling.who));
-            siblings.deeper.iter().filter_map(|(_, slot)| slot.upgrade()).collect()
+            siblings.all.iter().filter_map(|sibling| sibling.nested.as_ref()?.upgrade()).collect()
         };
         deeper.iter().for_each(|slot| slot.each(show));
     }
@@ -176,9 +176,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let mut siblings = self.slot.siblings();
-        siblings.all.retain(|other| other.number != self.number);
-        siblings.deeper.retain(|(number, _)| *number != self.number);
+        self.slot.siblings().all.retain(|other| other.number != self.number);
     }
 }
 
@@ -204,11 +202,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // However deep they are nested, not one within the other.
-        let mut around = self.around.take();
-        while let Some(mut turn) = around.and_then(Arc::into_inner) {
-            around = turn.around.take();
-        }
+        drop_chain(self.around.take(), |turn| turn.around.take());
     }
 }
 
@@ -220,8 +214,7 @@ pub struct NestedTurn(Arc<Turn>);
 impl NestedTurn {
     /// Sets the slot of what is nested in the guard.
     pub fn set_nested(&self, slot: &Arc<Slot>) {
-        let Asked { slot: around, number, .. } = &self.0.asked;
-        around.siblings().deeper.push((*number, Arc::downgrade(slot)));
+        self.0.asked.change(|sibling| sibling.nested = Some(Arc::downgrade(slot)));
     }
 
     /// Records that the guard was detached.
@@ -252,12 +245,8 @@ pub struct Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        // A task that is carried into the scope of another one keeps all scopes around: not one within the
-        // other, however many there are.
-        let mut outer = self.outer.take();
-        while let Some(mut frame) = outer.and_then(Arc::into_inner) {
-            outer = frame.outer.take();
-        }
+        // A task that is carried into the scope of another one keeps all scopes around.
+        drop_chain(self.outer.take(), |frame| frame.outer.take());
     }
 }
 

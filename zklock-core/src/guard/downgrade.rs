@@ -11,8 +11,8 @@ use crate::observe::observer::{Event, Granted, GrantedBy};
 
 impl RwLockWriteGuard {
     /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
-    /// already; readers that wait for this writer enter, unless it was asked to let go. The read guard continues the writer's
-    /// sequence of tokens. The call waits until the writer's node is deleted. Calls in a scope of
+    /// already; readers that wait for this writer enter, unless it was asked to let go. The read guard
+    /// continues the writer's sequence of tokens. The call waits until the writer's node is deleted. Calls in a scope of
     /// this writer that begin during or after the downgrade queue like any other. Observers are told
     /// of the release of the writer, with the time that it held the lock, and then of the grant to
     /// the reader, [by a downgrade](crate::observe::observer::GrantedBy::Downgrade).

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::Notify;
 
+use crate::base::chain::drop_chain;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::local::grant::Grant;
@@ -27,11 +28,7 @@ pub struct HoldLimit {
 
 impl Drop for HoldLimit {
     fn drop(&mut self) {
-        // However deep the calls are nested, not one within the other.
-        let mut around = self.around.take();
-        while let Some(mut limit) = around.and_then(Arc::into_inner) {
-            around = limit.around.take();
-        }
+        drop_chain(self.around.take(), |limit| limit.around.take());
     }
 }
 

@@ -56,8 +56,10 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             batch.iter().map(|node| told(generation, holdings, node, describes)).collect();
         let written: Vec<_> = nodes
             .iter()
-            .map(|(node, version, data)| (version.filter(|_| data.is_some()), node))
-            .map(|(version, node)| version.map(|version| (version, node.writing())))
+            .map(|(node, version, data)| {
+                let version = version.filter(|_| data.is_some())?;
+                Some((version, node.writing()))
+            })
             .collect();
         let checked = generation.check_held(nodes);
         // A node that another client has created at the same path passes the check. A read that is

@@ -41,15 +41,14 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
     let written = generation.write(vec![Operation::Replace { path, data, version }]);
     let node = node.clone();
     generation.spawner().spawn(async move {
-        let written = written.await;
-        match written {
+        let _writing = writing;
+        match written.await {
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat reads it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
             Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
                                                                        could not be restored"),
         }
-        drop(writing);
     });
 }
 

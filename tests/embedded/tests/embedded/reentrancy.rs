@@ -1,11 +1,13 @@
 //! Reentrancy follows the scope.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zklock::{
-    AnyLock, ErrorKind, LockOptions, MultiLock, Session, StopAt, ZkLockTemplate, carry, carry_sync,
+    AnyLock, ErrorKind, LockOptions, MultiLock, Mutex, Session, StopAt, ZkLockTemplate, carry,
+    carry_sync,
 };
 
 use crate::support::{Inside, contenders, join_all, on, store};
@@ -213,6 +215,20 @@ async fn who_waits_in_a_scope_whose_guard_has_gone_takes_turns_further_out() {
     drop(last.unwrap().unwrap());
 }
 
+/// Another thread has the lock inside, for a while longer than the body of the scope.
+fn leaves_behind(mutex: &Mutex) -> JoinHandle<()> {
+    let mutex = mutex.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    let child = std::thread::spawn(carry_sync(move || {
+        let guard = mutex.blocking_acquire().unwrap();
+        tell.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        drop(guard);
+    }));
+    told.recv().unwrap();
+    child
+}
+
 /// What it leaves behind may be on any thread, so that a thread which waits for it is no deadlock.
 #[tokio::test]
 async fn a_thread_waits_for_what_a_nested_body_has_left_on_another() {
@@ -220,19 +236,7 @@ async fn a_thread_waits_for_what_a_nested_body_has_left_on_another() {
     let template = ZkLockTemplate::new(session.clone());
     let mutex = session.mutex("a").unwrap();
     let outer = template.execute("a", || async {
-        let left = template.execute("a", || async {
-            let mutex = mutex.clone();
-            let (tell, told) = std::sync::mpsc::channel();
-            let child = std::thread::spawn(carry_sync(move || {
-                let guard = mutex.blocking_acquire().unwrap();
-                tell.send(()).unwrap();
-                std::thread::sleep(Duration::from_millis(100));
-                drop(guard);
-            }));
-            told.recv().unwrap();
-            child
-        });
-        let left = left.await.unwrap();
+        let left = template.execute("a", async || leaves_behind(&mutex)).await.unwrap();
         drop(mutex.blocking_acquire().unwrap());
         left.join().unwrap();
     });
@@ -244,18 +248,7 @@ async fn a_thread_waits_for_what_a_nested_body_has_left_on_another() {
 async fn a_thread_waits_for_what_a_body_has_left_on_another() {
     let (_store, session) = store();
     let mutex = session.mutex("a").unwrap();
-    let body = || async {
-        let mutex = mutex.clone();
-        let (tell, told) = std::sync::mpsc::channel();
-        let child = std::thread::spawn(carry_sync(move || {
-            let guard = mutex.blocking_acquire().unwrap();
-            tell.send(()).unwrap();
-            std::thread::sleep(Duration::from_millis(100));
-            drop(guard);
-        }));
-        told.recv().unwrap();
-        child
-    };
+    let body = async || leaves_behind(&mutex);
     let left = ZkLockTemplate::new(session.clone()).execute("a", body).await.unwrap();
     drop(mutex.blocking_acquire().unwrap());
     left.join().unwrap();

@@ -84,25 +84,29 @@ impl Grant {
         }
     }
 
+    /// Shows by what each of those keeps it who are known to, and who it is.
+    fn each_keeper(&self, mut show: impl FnMut(Kept, &Caller)) {
+        match self.left_to() {
+            Some(nested) => nested.each(&mut show),
+            None => show(self.kept(), &self.who),
+        }
+    }
+
     /// Whether this is so of somebody who keeps it.
     pub fn is_any_keeper(&self, so: impl Fn(Kept, &Caller) -> bool) -> bool {
-        let Some(nested) = self.left_to() else { return so(self.kept(), &self.who) };
         let mut any = false;
-        nested.each(&mut |kept, who| any |= so(kept, who));
+        self.each_keeper(|kept, who| any |= so(kept, who));
         any
     }
 
     /// One of whom `is` is true, and who keeps it by a guard outside of any scope that was not detached.
     pub fn kept_by(&self, is: impl Fn(&Caller) -> bool) -> Option<Caller> {
-        if !self.is_open() {
-            return None;
-        }
-        let is_it = |kept, who: &Caller| kept == Kept::ByGuard && is(who);
-        let Some(nested) = self.left_to() else {
-            return is_it(self.kept(), &self.who).then_some(self.who);
-        };
         let mut found = None;
-        nested.each(&mut |kept, who| found = found.or(is_it(kept, who).then_some(*who)));
+        if self.is_open() {
+            self.each_keeper(|kept, who| {
+                found = found.or((kept == Kept::ByGuard && is(who)).then_some(*who));
+            });
+        }
         found
     }
 }

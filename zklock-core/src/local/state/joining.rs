@@ -106,7 +106,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(waiting, lease, by)), todo);
         }
-        if let (true, Mode::Read, Some(lease)) = (own, waiting.wants, self.read_apart(&conflict)) {
+        let reads = own && waiting.wants == Mode::Read;
+        if let Some(lease) = reads.then(|| self.read_apart(&conflict)).flatten() {
             let (holder, granted) = by.grant(waiting, &lease, empty());
             self.apart.push((lease, holder));
             return (Joined::Granted(granted), todo);

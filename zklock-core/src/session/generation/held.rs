@@ -111,9 +111,6 @@ pub struct HeldNode {
     news: Notify,
 }
 
-/// A node whose lease is lost, and why.
-pub(super) type Lost<'a> = (&'a HeldNode, LossReason);
-
 impl HeldNode {
     /// Logs its loss.
     fn log_loss(&self, why: LossReason) {
@@ -285,7 +282,8 @@ impl Generation {
         let before = self.lock_held().insert(path, node.clone());
         // This session made a node at the path of one that it held: somebody had deleted that one.
         if let Some(before) = before.filter(|before| before.czxid != czxid) {
-            self.tell_and_log(&[(&before, self.gone(&before, LossReason::Deleted))]);
+            self.tell_gone(&before, LossReason::Deleted);
+            self.keeper.notify_one();
         }
         // The thread that ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
@@ -357,39 +355,36 @@ impl Generation {
 
     /// The same for several. The keeper looks once.
     pub fn lost_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a HeldNode>, why: LossReason) {
-        let lost = nodes.into_iter().filter(|node| remove(&mut self.lock_held(), node));
-        let lost: Vec<_> = lost.map(|node| (node, self.gone(node, why))).collect();
-        self.tell_and_log(&lost);
+        let before = self.losses();
+        for node in nodes {
+            if remove(&mut self.lock_held(), node) {
+                self.tell_gone(node, why);
+            }
+        }
+        if self.losses() != before {
+            self.keeper.notify_one();
+        }
     }
 
-    /// Records that a node that was in care is gone. Returns the reason of its loss.
-    fn gone(&self, node: &HeldNode, why: LossReason) -> LossReason {
+    /// Records that a node that was in care is gone, and tells of it.
+    fn tell_gone(&self, node: &HeldNode, why: LossReason) {
         node.gone.store(true, Ordering::Release);
-        match node.broken.load(Ordering::Acquire) {
+        let why = match node.broken.load(Ordering::Acquire) {
             true => LossReason::Broken,
             // ZooKeeper deletes the nodes of a session that ends.
             false if self.is_over() => LossReason::SessionEnded,
             false => why,
-        }
+        };
+        self.tell_lost(node, why);
     }
 
-    /// Tells all of the loss of leases.
-    pub(super) fn tell_and_log(&self, lost: &[Lost<'_>]) {
-        self.tell_lost(lost);
-        log_lost(lost);
-    }
-
-    /// Tells of the loss of leases: the observers, those who wait for it, and the keeper, which tells the
-    /// queues. The caller [logs](log_lost) it.
-    pub(super) fn tell_lost(&self, lost: &[Lost<'_>]) {
-        for (node, why) in lost {
-            node.tell_loss(&self.events, *why);
-            self.losses.fetch_add(1, Ordering::AcqRel);
-            node.news.notify_waiters();
-        }
-        if !lost.is_empty() {
-            self.keeper.notify_one();
-        }
+    /// Tells of the loss of a lease. The caller wakes the keeper, which tells the queues.
+    pub(super) fn tell_lost(&self, node: &HeldNode, why: LossReason) {
+        // The log is the application's, and others are to be told all the same.
+        unharmed(|| node.log_loss(why));
+        node.tell_loss(&self.events, why);
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        node.news.notify_waiters();
     }
 
     /// Has all look that wait for news of held nodes.
@@ -413,9 +408,9 @@ impl Generation {
 
     /// Records that a held node's lease is not valid any more, if nobody has seen it yet.
     pub fn lost_lease(&self, node: &HeldNode) {
-        let removed = remove(&mut self.lock_held(), node);
-        if removed {
-            self.tell_and_log(&[(node, self.why_over(node.term))]);
+        if remove(&mut self.lock_held(), node) {
+            self.tell_lost(node, self.why_over(node.term));
+            self.keeper.notify_one();
         }
     }
 
@@ -453,11 +448,6 @@ fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool 
         }
         removed => removed.is_some(),
     }
-}
-
-/// Logs the loss of leases. It comes last: the log is the application's, and may panic.
-pub(super) fn log_lost(lost: &[Lost<'_>]) {
-    lost.iter().for_each(|(node, why)| unharmed(|| node.log_loss(*why)));
 }
 
 /// A write of a node's data that is under way.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::held::{Lost, log_lost};
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
@@ -78,11 +77,8 @@ impl Generation {
     /// Loses all leases granted so far; their nodes may still exist.
     pub fn lose_leases(&self) {
         self.lease.end_epoch();
-        let past = self.take_past();
-        let lost = self.lost_by(&past);
-        self.tell_lost(&lost);
+        self.lose_past();
         self.changed.notify_waiters();
-        log_lost(&lost);
     }
 
     /// Records that the connection is in doubt: leases that stop at this point are lost.
@@ -102,7 +98,13 @@ impl Generation {
 
     /// Reports the leases that were lost when their term ended. What was granted since then stays.
     pub fn lose_past(&self) {
-        self.tell_and_log(&self.lost_by(&self.take_past()));
+        let lost = self.take_past();
+        for node in &lost {
+            self.tell_lost(node, self.why_over(node.term));
+        }
+        if !lost.is_empty() {
+            self.keeper.notify_one();
+        }
     }
 
     /// Why a term is over.
@@ -124,10 +126,5 @@ impl Generation {
         // In a fixed order, instead of the map's.
         past.sort_unstable_by_key(|node| node.czxid);
         past
-    }
-
-    /// Nodes whose terms are over, and why they are lost.
-    fn lost_by<'a>(&self, past: &'a [Arc<HeldNode>]) -> Vec<Lost<'a>> {
-        past.iter().map(|node| (&**node, self.why_over(node.term))).collect()
     }
 }
