@@ -13,11 +13,12 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::traits::{Link, RequestError};
 use crate::local::grant::Hold;
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, busy};
 use crate::local::waiters::Place;
 use crate::observe::observer::Event;
+use crate::session::generation::Generation;
 
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,11 +336,15 @@ async fn ask<Q: WaitQueue>(
     }
 }
 
+/// Nothing is known of the lock; says why, if that is known.
 fn unreachable(queue: &impl WaitQueue) -> LockError {
     let generations = queue.session().generations();
+    let is_connected = |generation: &Arc<Generation>| generation.coordinator().link() == Link::Up;
     let late = || generations.iter().find_map(|generation| generation.late_answers());
     let (detail, trouble) = match queue.session().lane().trouble() {
-        None => ("ZooKeeper did not answer in time", late()),
+        None if generations.iter().any(is_connected) => {
+            ("ZooKeeper did not answer in time", late())
+        }
         trouble => ("ZooKeeper could not be reached in time", trouble),
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);

@@ -147,7 +147,17 @@ async fn a_try_is_bounded_when_the_server_is_silent() {
     let start = Instant::now();
     let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(format!("{error:#}").contains("ZooKeeper did not answer in time"), "{error:#}");
     assert!(start.elapsed() <= Duration::from_millis(2_040));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_connected_is_told_so() {
+    let (store, session) = store();
+    store.faults(session.zookeeper_session().unwrap().0).disconnect();
+    let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(format!("{error:#}").contains("ZooKeeper could not be reached in time"), "{error:#}");
 }
 
 #[tokio::test(start_paused = true)]
