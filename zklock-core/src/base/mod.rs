@@ -1,5 +1,6 @@
 //! Plain values that every room knows: times, tokens, modes, owners, errors, options.
 
+pub mod block_on;
 pub mod caller;
 pub mod cancel_policy;
 pub mod chain;

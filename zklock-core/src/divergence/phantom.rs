@@ -1,6 +1,5 @@
 //! Phantom nodes: nodes that a server shows and its leader does not know.
 //!
-//! After a crash the data of a ZooKeeper server may differ from its leader's for good
 //! After a crash, the data of a ZooKeeper server may differ from its leader's for good
 //! ([ZOOKEEPER-5010](https://issues.apache.org/jira/browse/ZOOKEEPER-5010); seen with 3.8.0): it
 //! still shows a node that the others have deleted. A server answers reads by itself, so a client

@@ -163,8 +163,9 @@ impl Site {
     }
 
     /// For each place in the queue, whether that contender holds the lock. The holders of one mode
-    /// are the first ones of that mode, so few places are evaluated, however many wait.
-    pub(crate) fn holders(&self, queue: &[Contender]) -> Vec<bool> {
+    /// are the first ones of that mode, so few places are evaluated, however many wait. Those at the end that
+    /// hold no permit are counted before.
+    pub(crate) fn holders(&self, queue: &[Contender], without_permit: usize) -> Vec<bool> {
         let mut holders = vec![false; queue.len()];
         let mut places: Vec<(Mode, Vec<usize>)> = Vec::new();
         for (place, one) in queue.iter().enumerate() {
@@ -174,17 +175,17 @@ impl Site {
             }
         }
         for (_, of_mode) in places {
-            let first = of_mode.partition_point(|place| self.holds(queue, *place));
+            let holds = |place: &usize| self.holds(queue, *place, without_permit);
+            let first = of_mode.partition_point(holds);
             of_mode[..first].iter().for_each(|place| holders[*place] = true);
         }
         holders
     }
 
-    fn holds(&self, queue: &[Contender], place: usize) -> bool {
+    fn holds(&self, queue: &[Contender], place: usize, without_permit: usize) -> bool {
         match self.driver.verdict(queue, &queue[place]) {
             Verdict::Held => true,
-            // Among permits, the last one waits.
-            Verdict::Crowded { excess } => place + excess < queue.len(),
+            Verdict::Crowded { .. } => place + without_permit < queue.len(),
             _ => false,
         }
     }
@@ -250,7 +251,8 @@ impl Site {
             }
         }
         take_out(&mut queue, &passed, |one| &one.name);
-        let mut places = queue.iter().zip(self.holders(&queue));
+        let without_permit = self.without_permit(coordinator, &queue).await?;
+        let mut places = queue.iter().zip(self.holders(&queue, without_permit));
         for one in &mut participants {
             // A contender that disappears during the reading still has its place in the queue.
             let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };

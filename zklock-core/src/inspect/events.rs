@@ -51,7 +51,8 @@ pub enum LockEvent {
     Left(Participant),
     /// A holder of this session is gone because its ZooKeeper session ended.
     Lost(Participant),
-    /// The connection is lost. Changes in the meantime are reported when it is back.
+    /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes in the
+    /// meantime are reported when the queue can be read again.
     Blind,
 }
 
@@ -111,6 +112,8 @@ pub struct LockEvents {
     waiting: VecDeque<LockEvent>,
     view: Option<View>,
     blind: bool,
+    /// Whether the last look was refused.
+    refused: bool,
 }
 
 /// The result of the last look.
@@ -197,7 +200,7 @@ impl Site {
     /// ```
     pub fn events(&self) -> LockEvents {
         let (known, waiting) = (Vec::new(), VecDeque::new());
-        LockEvents { site: self.clone(), known, waiting, view: None, blind: false }
+        LockEvents { site: self.clone(), known, waiting, view: None, blind: false, refused: false }
     }
 }
 
@@ -242,14 +245,23 @@ impl LockEvents {
             match look(&self.site, &self.known, &generation, watching.is_some()).await {
                 Ok((seen, watch)) => {
                     self.compare(seen);
-                    self.blind = false;
+                    (self.blind, self.refused) = (false, false);
                     let reconnects = generation.reconnects();
                     self.view = Some(View { generation, reconnects, watch, watching });
                 }
-                Err(_) if self.go_blind() => {}
-                Err(_) => {
-                    or(pause(self.site.session.clock(), times::FAILED_FOLLOW), generation.changed())
-                        .await
+                Err(error) => {
+                    let (is_refused, was_refused) = (error.is_definite(), self.refused);
+                    self.refused = is_refused;
+                    if is_refused && !was_refused {
+                        let lock = self.site.name.as_str();
+                        tracing::warn!(lock, %error, "the queue of a lock cannot be followed");
+                    }
+                    if !self.go_blind() {
+                        let longer = if is_refused { 10 } else { 1 };
+                        let failed =
+                            pause(self.site.session.clock(), times::FAILED_FOLLOW * longer);
+                        or(failed, generation.changed()).await;
+                    }
                 }
             }
         }

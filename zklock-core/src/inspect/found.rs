@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicU32;
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
-use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::coordinator::traits::{Coordinator, RequestError};
+use crate::inspect::permits::{awaited, made, or_nothing};
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
 use crate::layout::curator::Curator;
@@ -23,9 +24,6 @@ use crate::session::handle::Session;
 
 /// The number of directories that are read at the same time.
 const BATCH: usize = 100;
-
-/// So many permits are read at the same time. Few callers want more at once.
-const AT_ONCE: usize = 8;
 
 /// What follows the name of kazoo's semaphore in the name of its inner lock.
 const KAZOO_INNER: &str = "-__lock__";
@@ -76,18 +74,6 @@ struct Seen {
     waiting: usize,
 }
 
-fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T, RequestError> {
-    match read {
-        Err(RequestError::NoNode) => Ok(T::default()),
-        read => read,
-    }
-}
-
-/// In which session a node was made, and when.
-fn made(read: Result<(Vec<u8>, Stat), RequestError>) -> Result<(i64, i64), RequestError> {
-    or_nothing(read.map(|(_, stat)| (stat.owner, stat.czxid)))
-}
-
 impl Seen {
     async fn at(
         coordinator: &dyn Coordinator,
@@ -110,37 +96,10 @@ impl Seen {
             one: made(one.await)?.0 != 0,
             waiting: 0,
         };
-        if let Some(first) = Curator.queue(&seen.locks).first().filter(|_| !seen.leases.is_empty())
-        {
-            let first = made(coordinator.get(locks.join(&first.name).as_str()).await)?;
-            seen.waiting = seen.awaited(coordinator, &leases, first).await?;
-        }
+        let permits = Permits::new(Arc::default()).queue(&seen.leases);
+        let (leases, locks) = ((leases.as_str(), &*permits), (locks.as_str(), &*seen.locks));
+        seen.waiting = awaited(coordinator, leases, locks).await?;
         Ok(seen)
-    }
-
-    /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
-    /// made them after its node there. Its session may hold others, which are older.
-    async fn awaited(
-        &self,
-        coordinator: &dyn Coordinator,
-        leases: &ZnodePath,
-        (session, since): (i64, i64),
-    ) -> Result<usize, RequestError> {
-        let (permits, mut awaited) = (Permits::new(Arc::default()).queue(&self.leases), 0);
-        for some in permits.rchunks(AT_ONCE) {
-            let read = |one: &Contender| coordinator.get(leases.join(&one.name).as_str());
-            let asked: Vec<_> = some.iter().rev().map(read).collect();
-            for one in asked {
-                let (of, at) = made(one.await)?;
-                // One that is gone by now is held by nobody either.
-                let is_gone = at == 0;
-                if !is_gone && (since == 0 || of != session || at <= since) {
-                    return Ok(awaited);
-                }
-                awaited += 1;
-            }
-        }
-        Ok(awaited)
     }
 
     /// The limit of kazoo's semaphore, if there are permits of one.
@@ -324,6 +283,31 @@ struct Walked {
     unread: Vec<String>,
 }
 
+/// Whether one of these children is a permit of kazoo's semaphore. The directory of a lock may have such a name.
+async fn has_permit_of_kazoo(
+    coordinator: &dyn Coordinator,
+    path: &str,
+    children: &[String],
+) -> Result<bool, RequestError> {
+    let may_be: Vec<_> = children.iter().filter(|child| is_permit_of_kazoo(child)).collect();
+    for some in may_be.chunks(BATCH) {
+        let read = |child: &&String| coordinator.get(&format!("{path}/{child}"));
+        let asked: Vec<_> = some.iter().map(read).collect();
+        for one in asked {
+            match made(one.await) {
+                // It is among those below as well, and so it is told.
+                Err(RequestError::NoAuth) => {}
+                one => {
+                    if one?.0 != 0 {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Which of these paths are locks in use, and what is below them. `top` is where the walk begins.
 async fn walk(
     coordinator: &dyn Coordinator,
@@ -345,14 +329,19 @@ async fn walk(
         let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
         // The root may be called as the inside of a semaphore is.
         let around = semaphore_around(path, &children).filter(|_| path != top);
-        if let Some(semaphore) = around {
-            walked.found.push(semaphore.to_owned());
-        } else if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
-            walked.found.push(path.trim_end_matches(KAZOO_INNER).to_owned());
-        }
         let is_permit = |child: &str| around.is_some() && is_permit_of_curator(child);
         let below = children.iter().filter(|child| !is_node(child) && !is_permit(child));
         let above = if path == "/" { "" } else { path.as_str() };
+        if let Some(semaphore) = around {
+            walked.found.push(semaphore.to_owned());
+        } else if children.iter().any(|child| is_node(child)) {
+            // Of a semaphore of kazoo's, the inner lock is beside it.
+            let is_inner = children.iter().any(|child| Kazoo::default().parse(child).is_some());
+            let semaphore = path.strip_suffix(KAZOO_INNER).filter(|_| is_inner);
+            walked.found.push(semaphore.unwrap_or(path).to_owned());
+        } else if has_permit_of_kazoo(coordinator, above, &children).await? {
+            walked.found.push(path.clone());
+        }
         walked.next.extend(below.map(|child| format!("{above}/{child}")));
         if children.iter().any(|child| child == "lock") {
             match made(coordinator.get(&format!("{above}/lock")).await) {

@@ -8,6 +8,7 @@ pub mod contenders;
 pub mod events;
 pub mod found;
 mod nodes;
+mod permits;
 pub mod revoke;
 pub mod survey;
 

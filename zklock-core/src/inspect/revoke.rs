@@ -73,21 +73,26 @@ impl Site {
         coordinator: &dyn Coordinator,
         mut queue: Vec<Contender>,
     ) -> Result<Vec<Contender>, RequestError> {
-        let (mut holders, others) = self.parted(&queue);
+        let (mut holders, others) = self.parted(coordinator, &queue).await?;
         let mut passed = self.other_locks(coordinator, &holders).await?;
         if !passed.is_empty() {
             // Who holds the lock is behind them, and may be behind any number of others: all are read, once.
             passed.extend(self.other_locks(coordinator, &others).await?);
             take_out(&mut queue, &passed, |one| &one.name);
-            holders = self.parted(&queue).0;
+            holders = self.parted(coordinator, &queue).await?.0;
         }
         Ok(holders)
     }
 
     /// The holders in a queue, and the others.
-    fn parted(&self, queue: &[Contender]) -> (Vec<Contender>, Vec<Contender>) {
-        let mut holds = self.holders(queue).into_iter();
-        queue.iter().cloned().partition(|_| holds.next() == Some(true))
+    async fn parted(
+        &self,
+        coordinator: &dyn Coordinator,
+        queue: &[Contender],
+    ) -> Result<(Vec<Contender>, Vec<Contender>), RequestError> {
+        let without_permit = self.without_permit(coordinator, queue).await?;
+        let mut holds = self.holders(queue, without_permit).into_iter();
+        Ok(queue.iter().cloned().partition(|_| holds.next() == Some(true)))
     }
 
     /// The names of those nodes that are the directories of other locks.

@@ -7,7 +7,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, Proof, SemaphoreLayout};
+use crate::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
 use crate::layout::kinds::Sign;
 use crate::layout::rules::leases::leases;
 use crate::layout::verdict::Verdict;
@@ -20,6 +20,12 @@ macro_rules! as_below {
         }
         fn parse(&self, name: &str) -> Option<Contender> {
             self.layout.parse(name)
+        }
+        fn node(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> NewNode {
+            self.layout.node(attempt, mode, owner)
+        }
+        fn queue(&self, children: &[String]) -> Vec<Contender> {
+            self.layout.queue(children)
         }
         fn payload(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> Vec<u8> {
             self.layout.payload(attempt, mode, owner)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
+use crate::base::block_on::block_on;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
@@ -218,12 +219,12 @@ impl TestLocks {
     /// # Errors
     ///
     /// [`Busy`](crate::base::error::ErrorKind::Busy) if the test itself holds the lock;
+    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) during an outage;
     /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted.
     pub fn hold(&self, name: impl IntoLockName) -> Result<MutexGuard, LockError> {
         let other = Session::embedded_builder(&self.sessions[0].store).app("another").open()?;
         let mutex = other.mutex(name)?;
-        // Nothing has to be waited for, and an embedded coordinator answers at once.
-        futures_lite::future::block_on(mutex.try_acquire())
+        block_on(mutex.try_acquire())
     }
 
     /// Asks the holders of a lock of the default session to release it, as another process would,
@@ -246,8 +247,7 @@ impl TestLocks {
     /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted;
     /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) during an outage.
     pub fn revoke(&self, name: impl IntoLockName) -> Result<usize, LockError> {
-        // An embedded coordinator answers at once.
-        futures_lite::future::block_on(self.session().site(name)?.revoke())
+        block_on(self.session().site(name)?.revoke())
     }
 
     /// Ends the ZooKeeper sessions, as the server would: held locks are lost, and the next acquire

@@ -516,6 +516,39 @@ async fn who_waits_for_a_semaphore_without_permits_is_seen() {
     assert_eq!(root.lock_names(None).await.unwrap(), [""]);
 }
 
+/// A permit of kazoo's is called like a UUID, and so may a lock be; and a lock like the inside of a semaphore.
+#[tokio::test]
+async fn what_is_called_like_a_permit_or_an_inner_lock_is_not_taken_for_one() {
+    let (store, session) = store();
+    let raw = client(&store).await;
+    let (orders, permit) = ("/zklock/orders", "/zklock/orders/0123456789abcdef0123456789abcdef");
+    for path in ["/zklock", orders, permit] {
+        raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+    assert_eq!(session.lock_names(None).await.unwrap(), [""; 0]);
+    raw.delete(permit).await.unwrap();
+    raw.create(permit, b"", NodeKind::Ephemeral).await.unwrap();
+    assert_eq!(session.lock_names(None).await.unwrap(), ["orders"]);
+    let _guard = session.mutex("a-__lock__").unwrap().acquire().await.unwrap();
+    assert_eq!(session.lock_names(None).await.unwrap(), ["a-__lock__", "orders"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_follow_a_queue_asks_seldom_and_goes_on_once_it_may() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Children).times(u64::MAX));
+    let mut events = session.site("a").unwrap().events();
+    assert_eq!(events.next().await, Some(LockEvent::Blind));
+    store.record();
+    tokio::time::timeout(Duration::from_secs(10), events.next()).await.unwrap_err();
+    let asked = store.recorded().iter().filter(|one| one.op == Op::Children).count();
+    assert!((10..=25).contains(&asked), "{asked} requests in 10 s");
+    faults.clear();
+    let _guard = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+}
+
 #[tokio::test]
 async fn the_nodes_of_a_directory_are_listed_with_one_request() {
     let (store, session) = prompt();

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, Session};
+use zklock::{ErrorKind, LockOptions, Session};
 
 /// Far longer than the session timeout.
 const LONG: Duration = Duration::from_secs(20);
@@ -68,5 +68,24 @@ fn every_question_is_answered_after_the_session_has_ended() {
         drop(session.held());
         held.release().await.unwrap_err();
         drop((read, permit));
+    });
+}
+
+/// Both block their thread, on which the timers of a paused clock would run.
+#[test]
+fn a_test_that_holds_and_revokes_is_answered_although_its_clock_stands_still() {
+    answered(async |locks| {
+        let lingers = LockOptions::new().linger(Duration::from_secs(5));
+        let mutex = locks.session().mutex("b").unwrap().with_options(lingers);
+        let guard = mutex.acquire().await.unwrap();
+        assert!(locks.hold("b").unwrap_err().is_busy());
+        assert_eq!(locks.revoke("b").unwrap(), 1);
+        guard.release().await.unwrap();
+        locks.outage(true);
+        assert!(locks.revoke("a").unwrap_err().is_unavailable());
+        assert!(locks.hold("a").unwrap_err().is_unavailable());
+        locks.outage(false);
+        assert_eq!(locks.revoke("a").unwrap(), 0);
+        assert!(locks.hold("a").unwrap().is_valid());
     });
 }

@@ -322,6 +322,44 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     );
 }
 
+/// Whoever lowers a limit asks them to let go.
+#[tokio::test(start_paused = true)]
+async fn who_holds_beyond_a_lowered_limit_is_shown_and_asked() {
+    let (store, session) = store();
+    let semaphore = |session: &Session| {
+        session.semaphore_with_limit_at("printers", "limits/printers", 3).unwrap()
+    };
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(semaphore(&session).acquire().await.unwrap());
+    }
+    client(&store).await.set("/zklock/limits/printers", &[0, 0, 0, 1]).await.unwrap();
+    settle().await;
+    let other = semaphore(&on(&store));
+    let site = other.site();
+    let waiting = crate::spawn(async move { other.acquire().await });
+    settle().await;
+    let queue = site.contenders().await.unwrap();
+    let holders: Vec<_> = queue.iter().map(|one| one.holder).collect();
+    assert_eq!(holders, [true, true, true, false]);
+    assert!(held.iter().all(|permit| permit.is_valid()) && !waiting.is_finished());
+    assert_eq!(site.revoke().await.unwrap(), 3);
+    waiting.abort();
+}
+
+/// A permit of kazoo's that has a node is held, whatever the limit.
+#[tokio::test]
+async fn kazoos_permits_are_held_by_whoever_has_a_node() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("printers", 1).unwrap().with_driver(Kazoo::default());
+    let _permit = semaphore.acquire().await.unwrap();
+    let raw = client(&store).await;
+    let another = "/zklock/printers/0123456789abcdef0123456789abcdef";
+    raw.create(another, b"host", NodeKind::Ephemeral).await.unwrap();
+    let queue = semaphore.site().contenders().await.unwrap();
+    assert!(queue.len() == 2 && queue.iter().all(|one| one.holder), "{queue:?}");
+}
+
 /// Somebody closes the semaphore for a while: that is an answer.
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_lets_nobody_in_and_is_told() {

@@ -1,0 +1,82 @@
+//! Which permits of a semaphore are held: the limit does not tell, because it may have been lowered.
+
+use std::any::Any;
+
+use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::inspect::site::Site;
+use crate::layout::contender::Contender;
+use crate::layout::curator::Curator;
+use crate::layout::driver::LockDriver as _;
+use crate::layout::permits::{KazooPermits, Permits};
+use crate::layout::verdict::Verdict;
+
+/// So many permits are read at the same time. Few callers want more at once.
+const AT_ONCE: usize = 8;
+
+/// What was read of something that need not be there.
+pub(crate) fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T, RequestError> {
+    match read {
+        Err(RequestError::NoNode) => Ok(T::default()),
+        read => read,
+    }
+}
+
+/// In which session a node was made, and when.
+pub(crate) fn made(
+    read: Result<(Vec<u8>, Stat), RequestError>,
+) -> Result<(i64, i64), RequestError> {
+    or_nothing(read.map(|(_, stat)| (stat.owner, stat.czxid)))
+}
+
+/// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
+/// made them after its node there. Its session may hold others, which are older.
+pub(crate) async fn awaited(
+    coordinator: &dyn Coordinator,
+    (leases, permits): (&str, &[Contender]),
+    (locks, waiting): (&str, &[String]),
+) -> Result<usize, RequestError> {
+    let queue = Curator.queue(waiting);
+    let Some(first) = queue.first().filter(|_| !permits.is_empty()) else { return Ok(0) };
+    let (session, since) = made(coordinator.get(&format!("{locks}/{}", first.name)).await)?;
+    let mut awaited = 0;
+    for some in permits.rchunks(AT_ONCE) {
+        let read = |one: &Contender| coordinator.get(&format!("{leases}/{}", one.name));
+        let asked: Vec<_> = some.iter().rev().map(read).collect();
+        for one in asked {
+            let (of, at) = made(one.await)?;
+            // One that is gone by now is held by nobody either.
+            let is_gone = at == 0;
+            if !is_gone && (since == 0 || of != session || at <= since) {
+                return Ok(awaited);
+            }
+            awaited += 1;
+        }
+    }
+    Ok(awaited)
+}
+
+impl Site {
+    /// How many nodes at the end of a queue of permits do not hold one. Costs nothing unless there are more than
+    /// the limit.
+    pub(crate) async fn without_permit(
+        &self,
+        coordinator: &dyn Coordinator,
+        queue: &[Contender],
+    ) -> Result<usize, RequestError> {
+        let verdict = queue.last().map(|last| self.driver.verdict(queue, last));
+        let Some(Verdict::Crowded { excess }) = verdict else { return Ok(0) };
+        let driver = &*self.driver as &dyn Any;
+        // There, nobody makes a node while there is no room for it.
+        if driver.is::<KazooPermits>() {
+            return Ok(0);
+        }
+        match self.path().strip_suffix("/leases").filter(|_| driver.is::<Permits>()) {
+            None => Ok(excess),
+            Some(semaphore) => {
+                let locks = format!("{semaphore}/locks");
+                let waiting = or_nothing(coordinator.children(&locks).await)?;
+                awaited(coordinator, (self.path(), queue), (&locks, &waiting)).await
+            }
+        }
+    }
+}
