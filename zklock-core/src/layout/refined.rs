@@ -254,6 +254,37 @@ mod tests {
         assert_eq!(kind(&three, reader), Some(Kind::ReadWrite));
     }
 
+    /// A layout with a queue and nodes of its own.
+    #[derive(Debug)]
+    struct Reversed;
+
+    impl LockDriver for Reversed {
+        fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+            Curator.prefix(attempt, mode)
+        }
+        fn parse(&self, name: &str) -> Option<Contender> {
+            Curator.parse(name)
+        }
+        fn queue(&self, children: &[String]) -> Vec<Contender> {
+            Curator.queue(children).into_iter().rev().collect()
+        }
+        fn node(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> NewNode {
+            NewNode { prefix: "reversed-".to_owned(), ..Curator.node(attempt, mode, owner) }
+        }
+    }
+
+    #[test]
+    fn a_wrapped_layout_has_the_queue_and_the_nodes_of_the_one_inside() {
+        let names = ["_c_x-lock-0000000001", "_c_x-lock-0000000002"].map(str::to_owned);
+        let (attempt, owner) = (Attempt::new(), Owner::default());
+        let [removed, two]: [&dyn LockDriver; 2] =
+            [&Removed::after(Reversed), &MaxLeases::new(2, Reversed).unwrap()];
+        for driver in [removed, two] {
+            assert_eq!(driver.queue(&names)[0].name, names[1]);
+            assert_eq!(driver.node(&attempt, Mode::Mutex, &owner).prefix, "reversed-");
+        }
+    }
+
     #[test]
     fn somebody_is_behind_when_there_are_more_than_leases() {
         let two = MaxLeases::new(2, Curator).unwrap();
