@@ -177,7 +177,7 @@ impl Entry {
         };
         let entered = entered.map_err(LockError::before_body)?;
         let view = entered.view();
-        let outcome = run_sync(view, entered.frame(), cancel_policy, || step(Some(view.clone())));
+        let outcome = run_sync(view, entered.frame(), cancel_policy, || step(Some(view.view())));
         if outcome.is_err() {
             step(None);
         }

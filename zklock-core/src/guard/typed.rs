@@ -203,6 +203,16 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// assert!(session.held().is_empty());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
+///
+/// There is one guard for a lock that is held. What can be copied is its [view](GuardView::view):
+///
+/// ```compile_fail
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let guard = session.mutex("orders")?.acquire().await?;
+/// let another = guard.clone();
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct Guard<K: Kind = Alone> {
     pub(super) hold: Hold,

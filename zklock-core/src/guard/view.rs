@@ -15,8 +15,9 @@ use crate::guard::limit::HoldLimit;
 use crate::local::grant::Grant;
 use crate::name::lock_name::IntoLockName;
 
-/// A view of a held lock. A guard dereferences to its view, a body gets one, and a view can be
-/// cloned, sent to others and kept. It does not hold the lock: dropping it releases nothing.
+/// A view of a held lock. A guard dereferences to its view, a body gets one, and [`view`](GuardView::view)
+/// makes another one, which can be sent to others and kept. It does not hold the lock: dropping it releases
+/// nothing. It is not `Clone`, because a guard dereferences to it: `guard.clone()` would not be a guard.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -29,7 +30,7 @@ use crate::name::lock_name::IntoLockName;
 ///
 /// The view of a multi-lock covers all members: it is valid while all of them are, and has the name
 /// of the last one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct GuardView {
     grant: Arc<Grant>,
     /// Until when it may be held, if that is limited.
@@ -136,7 +137,7 @@ impl GuardView {
         first(self.members().map(|view| view.or_over_time(view.grant.ended(cancel_policy)))).await;
     }
 
-    /// Returns the view, which may outlive the guard.
+    /// Returns another view of the same lock, which may outlive the guard.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -148,7 +149,8 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn view(&self) -> GuardView {
-        self.clone()
+        let GuardView { grant, limit, before } = self;
+        GuardView { grant: grant.clone(), limit: limit.clone(), before: before.clone() }
     }
 
     /// Returns the name of the lock; of a multi-lock, that of the last member.
@@ -358,8 +360,14 @@ impl GuardView {
 /// assert!(zklock::current().lock().is_none());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Current(pub(super) Option<GuardView>);
+
+impl Clone for Current {
+    fn clone(&self) -> Self {
+        Current(self.0.as_ref().map(GuardView::view))
+    }
+}
 
 impl Current {
     /// Returns the view of the guard, or `None` outside of any body.
@@ -368,7 +376,9 @@ impl Current {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.scope(async { zklock::current().view().cloned() }).await;
+    /// use zklock::GuardView;
+    ///
+    /// let view = guard.scope(async { zklock::current().view().map(GuardView::view) }).await;
     /// assert!(view.is_some_and(|view| view.is_valid()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```

@@ -216,7 +216,7 @@ impl Inside {
             }
             Poll::Pending => {
                 let ending = self.ending.get_or_insert_with(|| {
-                    let view = self.entered.view().clone();
+                    let view = self.entered.view().view();
                     Box::pin(async move { view.ended(cancel_policy).await })
                 });
                 task::ready!(ending.as_mut().poll(cx));

@@ -380,7 +380,7 @@ impl ZkLockTemplate {
         let entry = self.entry(name)?;
         under(entry, async move {
             // The innermost guard is that of this call.
-            let guard = current().view().cloned().ok_or_else(closed)?;
+            let guard = current().view().map(GuardView::view).ok_or_else(closed)?;
             Ok(body(guard).await)
         })
         .await

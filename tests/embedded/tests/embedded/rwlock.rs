@@ -453,7 +453,7 @@ async fn a_step_down_that_is_refused_gives_the_writer_back() {
     let writing = lock(&session).write().await.unwrap();
     let (token, view) = (writing.fencing_token(), writing.view());
     let told = crate::spawn({
-        let view = view.clone();
+        let view = view.view();
         async move { view.lost().await }
     });
     faults.delay_replies(Duration::from_millis(50));

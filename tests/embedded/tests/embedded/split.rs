@@ -81,7 +81,7 @@ async fn a_view_from_before_is_of_what_is_left() {
     let mut three = printers(&session).acquire_many(3).await.unwrap();
     let before = three.view();
     let waits = |view: GuardView| crate::spawn(async move { view.lost().await });
-    let told = waits(before.clone());
+    let told = waits(before.view());
     settle().await;
     let two = three.split(2).unwrap();
     let (part, told_of_part) = (two.view(), waits(two.view()));
