@@ -104,8 +104,11 @@ impl AcquireLoop<'_> {
             }
             let generation = lane.ready().await?;
             self.unused.go_with(&generation);
-            generation.connected().await;
-            let setback = match self.enqueue_and_wait(&generation).await {
+            let acquired = match generation.connected().await {
+                true => self.enqueue_and_wait(&generation).await,
+                false => Err(Setback::Interrupted),
+            };
+            let setback = match acquired {
                 Ok(lease) => return Ok(lease),
                 Err(setback) => setback,
             };
@@ -164,8 +167,7 @@ impl AcquireLoop<'_> {
             // One future here as well.
             let waited = async {
                 self.wait_for_places(generation).await?;
-                generation.connected().await;
-                Ok(())
+                generation.connected().await.then_some(()).ok_or(Setback::Interrupted)
             };
             Box::pin(waited).await?;
         }
@@ -187,8 +189,7 @@ impl AcquireLoop<'_> {
                 waiting.await?;
                 // The next node of that name may be its own.
                 self.see(None);
-                generation.connected().await;
-                Ok(())
+                generation.connected().await.then_some(()).ok_or(Setback::Interrupted)
             };
             Box::pin(waited).await?;
         };

@@ -87,15 +87,17 @@ pub(crate) fn is_there(
     path: Arc<str>,
     only: Option<i64>,
 ) -> impl Future<Output = Result<bool, RequestError>> + Send {
+    let sent = generation.lease().clock().now();
     let checked = generation.check([path.clone()]);
     let read = only.map(|czxid| (czxid, generation.coordinator().get(&path)));
+    let generation = generation.clone();
     async move {
         match checked.await {
             Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
             Err(error) => Err(error),
             Ok(()) => match read {
                 None => Ok(true),
-                Some((czxid, read)) => match read.await {
+                Some((czxid, read)) => match generation.read_beside(sent, &path, read).await {
                     Err(RequestError::NoNode) => Ok(false),
                     read => read.map(|(_, stat)| stat.czxid == czxid),
                 },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cooldown::mark::Mark;
-use crate::coordinator::traits::{Operation, RequestError};
+use crate::coordinator::traits::{Coordinator, Operation, RequestError};
 use crate::session::generation::Generation;
 
 /// A mark that is removed together with a node.
@@ -47,7 +47,9 @@ impl MarkRemoval {
                         outcome => return outcome,
                     }
                 }
-                let (data, stat) = generation.coordinator().get(&self.directory).await?;
+                // The mark may be written and not have reached this server yet.
+                let read = |server: &dyn Coordinator, path: &str| server.get(path);
+                let (data, stat) = generation.synced(&self.directory, read).await?;
                 if Mark::read(&data).is_none_or(|mark| mark.node != self.mark.node) {
                     return generation.delete(&path).await;
                 }

@@ -32,11 +32,13 @@ async fn phantom_at(
     path: &str,
 ) -> Result<Option<PhantomNode>, RequestError> {
     // Requests of one session are answered in order, so both reads are as new as the check.
+    let sent = generation.lease().clock().now();
     let before = generation.coordinator().get(path);
     let checked = generation.check([path.into()]);
     let after = generation.coordinator().get(path);
     let before = shown(before.await)?;
     let unknown = unknown(checked.await)?.is_some();
+    let after = generation.read_beside(sent, path, after);
     let same = shown(after.await)?.filter(|after| unknown && before == Some(*after));
     Ok(same.map(|czxid| PhantomNode { path: path.to_owned(), czxid }))
 }

@@ -256,11 +256,16 @@ impl Generation {
     }
 
     /// Waits until the connection is up: a create request that is sent while it is down would be
-    /// applied after the reconnect, even if the caller has given up.
-    pub async fn connected(&self) {
-        while self.coordinator.link() == Link::Down {
-            self.coordinator.link_changed(Link::Down).await;
-        }
+    /// applied after the reconnect, even if the caller has given up. False if another generation is to be used:
+    /// the client library may take long to find that this one is over.
+    pub async fn connected(&self) -> bool {
+        let up = async {
+            while self.coordinator.link() == Link::Down {
+                self.coordinator.link_changed(Link::Down).await;
+            }
+        };
+        or(up, self.until(|| self.is_retired())).await;
+        !self.is_retired()
     }
 
     /// Waits for a time, or until something about the session has changed.

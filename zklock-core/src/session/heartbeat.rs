@@ -66,12 +66,11 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
         // sent behind a commit is as new as the commit.
         let read = look_at(generation, batch.iter().filter(|node| node.is_recurring()));
         let checked = checked.await;
-        for (node, written) in batch.iter().zip(&written) {
-            match (written, &checked) {
-                (Some((version, _)), Ok(())) => node.was_written(*version),
-                (Some(_), Err(_)) => node.unsure(),
-                (None, _) => {}
-            }
+        let is_written: Vec<_> = written.iter().map(Option::is_some).collect();
+        for (node, written) in batch.iter().zip(written) {
+            let Some((version, writing)) = written.filter(|_| checked.is_ok()) else { continue };
+            node.was_written(version);
+            writing.done();
         }
         let (index, error) = match checked {
             Ok(()) => {
@@ -107,13 +106,12 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             }
             // It may be looked at and not be written. As each refusal costs a request, and proves nothing, the
             // rest is written with the next heartbeat.
-            error if error.is_definite() && written[index].is_some() => {
+            error if error.is_definite() && is_written[index] => {
                 describes = false;
                 batch[index].refuses();
                 // The nodes of a session have the same permissions.
                 if error == RequestError::NoAuth {
-                    let others =
-                        batch.iter().zip(&written).filter(|(_, written)| written.is_some());
+                    let others = batch.iter().zip(&is_written).filter(|(_, written)| **written);
                     others.for_each(|(node, _)| node.refuses());
                 }
             }

@@ -41,7 +41,6 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
     let written = generation.write(vec![Operation::Replace { path, data, version }]);
     let node = node.clone();
     generation.spawner().spawn(async move {
-        let _writing = writing;
         match written.await {
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat reads it again.
@@ -49,6 +48,7 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
             Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
                                                                        could not be restored"),
         }
+        writing.done();
     });
 }
 

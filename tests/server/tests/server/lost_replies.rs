@@ -119,7 +119,8 @@ async fn a_deletion_that_nobody_waits_for_is_brought_to_its_end_too() {
         drop(soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap());
         soon("the next", acquiring(&other, "a")).await.unwrap().release().await.unwrap();
         bed.until_contenders("a", 0).await;
-        assert_eq!(rule.hits(), 1, "{action:?}");
+        // The other may be told of the deletion before the proxy has passed on its answer.
+        until("the loss", || (rule.hits() == 1).then_some(())).await;
         rule.release();
     }
     drop(busy);

@@ -25,7 +25,9 @@ impl Generation {
 
     /// Looks on any thread whether that one stands still.
     pub(super) fn look_whether_awake(&self, now: Instant) {
-        if !self.self_aware && self.standstill.looks(now) {
+        // Nobody records any more that the thread of a generation that has ended runs.
+        let is_kept = !self.self_aware && self.end.get().is_none();
+        if is_kept && self.standstill.looks(now) {
             // The keeper's timers may not count the time in which a machine was suspended, and the keeper's
             // thread may be the one that stands still. Each commit finds that, and all look only if their
             // leases are less safe than the last time.

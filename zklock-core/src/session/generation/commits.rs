@@ -9,7 +9,7 @@ use futures_lite::future::or;
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError,
+    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat,
 };
 use crate::session::lease_clock::Condition;
 
@@ -111,12 +111,29 @@ impl Generation {
         let (synced, first) = (self.coordinator.sync(&path), read(&*self.coordinator, &path));
         Box::pin(async move {
             synced.await?;
-            if this.lease.clock().now() < sent + this.patience() {
-                return first.await;
+            if this.was_asked_once(sent) {
+                first.await
+            } else {
+                read(&*this.coordinator, &path).await
             }
-            // The sync was asked for again, and this answer may be older than that by any time.
-            read(&*this.coordinator, &path).await
         })
+    }
+
+    /// A read that was sent at this time, right behind a request that has been answered now, or that read anew:
+    /// so it is as new as that answer.
+    pub fn read_beside(
+        &self,
+        sent: Instant,
+        path: &str,
+        read: Reply<(Vec<u8>, Stat)>,
+    ) -> Reply<(Vec<u8>, Stat)> {
+        if self.was_asked_once(sent) { read } else { self.coordinator.get(path) }
+    }
+
+    /// Whether a request that was sent at this time, and has been answered now, was not sent again. The answers to
+    /// what was sent beside it may be older than the second one by any time.
+    fn was_asked_once(&self, sent: Instant) -> bool {
+        self.lease.clock().now() < sent + self.patience()
     }
 
     /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.

@@ -181,7 +181,7 @@ impl HeldNode {
     /// version.
     pub fn writing(self: &Arc<Self>) -> Writing {
         self.writes.fetch_add(1, Ordering::AcqRel);
-        Writing(self.clone())
+        Writing { node: self.clone(), is_done: false }
     }
 
     /// Whether a write of its data is under way.
@@ -450,12 +450,26 @@ fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool 
     }
 }
 
-/// A write of a node's data that is under way.
+/// A write of a node's data that is under way. If it is dropped before it is done, nobody knows whether the
+/// data were written.
 #[derive(Debug)]
-pub struct Writing(Arc<HeldNode>);
+pub struct Writing {
+    node: Arc<HeldNode>,
+    is_done: bool,
+}
+
+impl Writing {
+    /// Ends the write, of which it is known what came of it.
+    pub fn done(mut self) {
+        self.is_done = true;
+    }
+}
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.0.writes.fetch_sub(1, Ordering::AcqRel);
+        if !self.is_done {
+            self.node.unsure();
+        }
+        self.node.writes.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Told {
     by: Option<FencingToken>,
     /// Its data, if they are not those with which it was created.
     data: Option<Arc<[u8]>>,
+    /// Whether these may not have been written.
+    unsure: bool,
     /// Whether the server does not allow it to be written.
     refused: bool,
 }
@@ -58,7 +60,8 @@ impl HeldNode {
         let label = holding.and_then(|holding| holding.label.as_deref());
         let owner = Owner { revoked: self.is_revoked(), granted: None, ..before.clone() };
         let owner = owner.labelled(label);
-        if told.by.is_none() && !is_long && owner.label == before.label {
+        let is_told = told.by.is_none() && !told.unsure && owner.label == before.label;
+        if is_told && !is_long {
             return None;
         }
         let owner = match held_for {
@@ -66,13 +69,14 @@ impl HeldNode {
             None => owner,
         };
         let data = owner.to_payload();
-        (told.by, told.data) = (by, Some(data.as_slice().into()));
+        *told = Told { by, data: Some(data.as_slice().into()), unsure: false, refused: false };
         Some(data)
     }
 
     /// Records that it is unknown whether such data were written: they are written again.
     pub fn unsure(&self) {
-        self.told().by = None;
+        let mut told = self.told();
+        (told.by, told.unsure) = (None, true);
     }
 
     /// Records that the server refused to write such data: they are as they were created.

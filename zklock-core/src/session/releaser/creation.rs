@@ -51,7 +51,9 @@ impl PendingCreate {
                         // What was created before it may go only with the session.
                         let turn = turn.await.ok_or(RequestError::ConnectionLoss)?;
                         // The one before may have ended because its session was given up.
-                        task.generation.connected().await;
+                        if !task.generation.connected().await {
+                            return Err(RequestError::ConnectionLoss);
+                        }
                         sending.store(true, Ordering::Release);
                         task.begin(Some(turn)).await
                     })

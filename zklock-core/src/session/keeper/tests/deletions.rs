@@ -1,6 +1,7 @@
 //! When a deletion counts as done that is not answered, or not in time.
 
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -8,6 +9,8 @@ use tokio::time::{sleep, timeout};
 use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::policy::StopAt;
 use crate::base::times;
+use crate::cooldown::mark::Mark;
+use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
@@ -231,4 +234,19 @@ async fn who_waits_for_the_turn_of_a_node_in_doubt_does_not_wait_for_the_end_of_
     assert!(timeout(T, &mut next).await.is_err());
     generation.end();
     assert_eq!(timeout(MOMENT, next).await.unwrap().unwrap_err(), RequestError::ConnectionLoss);
+}
+
+/// The server may not have heard yet of a mark whose write was not answered.
+#[tokio::test(start_paused = true)]
+async fn a_mark_in_doubt_is_looked_for_behind_what_the_leader_knows() {
+    let (kept, _keeping) = unkept().await;
+    let coordinator = kept.generation.coordinator();
+    let mark = Mark { kept: false, node: 7, delay: T, until: 0, lost: false };
+    coordinator.create("/d", &mark.to_data(), NodeKind::Persistent).await.unwrap();
+    coordinator.create("/d/n", b"", NodeKind::Ephemeral).await.unwrap();
+    let removal = MarkRemoval { directory: "/d".into(), mark, version: None };
+    Deletion::with_mark(&kept.generation, "/d/n".into(), None, removal).await.unwrap();
+    assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
+    assert!(coordinator.get("/d").await.unwrap().0.is_empty());
+    assert!(coordinator.get("/d/n").await.is_err());
 }

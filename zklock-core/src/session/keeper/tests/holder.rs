@@ -13,6 +13,7 @@ use crate::base::owner::{Owner, REVOKE};
 use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
+use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::NodeKind;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
@@ -240,6 +241,35 @@ async fn what_was_written_without_an_answer_is_written_again() {
     let seen = kept.seen().await;
     assert_eq!((seen.0, seen.1), (label("import"), true));
     assert!(seen.2 <= 3 && kept.is_valid(&node), "{}", seen.2);
+}
+
+/// Somebody deletes another node of the session while the holder of this one has gone: nothing of that
+/// heartbeat is written.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_has_gone_is_taken_out_although_a_heartbeat_wrote_nothing() {
+    let kept = kept().await;
+    // No watch tells of the deletion before.
+    let _all: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let (_node, queue) = kept.hold_with_label("import").await;
+    let _gone = kept.hold("/b", StopAt::Lost).await;
+    sleep(T / 6 + MOMENT).await;
+    assert_eq!(kept.seen().await, (label("import"), true, 1));
+    *queue.1.lock().unwrap() = None;
+    kept.generation.coordinator().delete("/b").await.unwrap();
+    sleep(T / 3).await;
+    let seen = kept.seen().await;
+    assert_eq!((seen.0, seen.1), (None, false));
+}
+
+/// The request is lost, and no answer tells so.
+#[tokio::test(start_paused = true)]
+async fn what_a_heartbeat_that_was_given_up_did_not_write_is_written_again() {
+    let kept = kept().await;
+    let (_node, _queue) = kept.hold_with_label("import").await;
+    kept.faults.inject(Fault::lose_request().on(Op::Multi));
+    sleep(2 * T).await;
+    let seen = kept.seen().await;
+    assert_eq!((seen.0, seen.1), (label("import"), true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use futures_lite::future::{or, poll_once};
 use tokio::time::{advance, sleep, timeout};
 
 use super::bed::{Kept, MOMENT, T, kept, unkept};
+use crate::acquire::granting::is_there;
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
@@ -361,4 +362,40 @@ async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
         }
         kept.generation.delete("/a").await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_has_ended_does_not_say_that_the_process_stood_still() {
+    let Kept { generation, .. } = kept().await;
+    generation.end();
+    sleep(T).await;
+    generation.delete("/none").await.unwrap_err();
+    assert!(!generation.was_retired(), "nobody stood still");
+}
+
+/// The client library may take long to find that the session is over.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_connection_of_a_session_that_is_used_no_more() {
+    let (kept, _keeping) = unkept().await;
+    kept.faults.disconnect();
+    let mut waits = pin!(kept.generation.connected());
+    assert_eq!(poll_once(&mut waits).await, None);
+    kept.generation.take_out_of_use();
+    assert!(!timeout(MOMENT, waits).await.unwrap());
+}
+
+/// A node of another client at the same path passes the check.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_read_anew_where_its_check_was_asked_again() {
+    let (kept, _keeping) = unkept().await;
+    let (generation, path) = (&kept.generation, "/a");
+    let made = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+    kept.forgets.store(1, Ordering::SeqCst);
+    let mut is_there = pin!(is_there(generation, path.into(), Some(made.stat.czxid)));
+    assert_eq!(poll_once(&mut is_there).await, None);
+    sleep(MOMENT).await;
+    generation.coordinator().delete(path).await.unwrap();
+    generation.coordinator().create(path, b"", NodeKind::Ephemeral).await.unwrap();
+    assert_eq!(is_there.await, Ok(false));
+    assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
 }
