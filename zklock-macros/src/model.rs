@@ -162,7 +162,8 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
         (
             shares && driver.is_some(),
             "driver",
-            "a semaphore has a layout of its own, which no driver changes; remove `driver`",
+            "`driver` does not choose the layout of a semaphore, which is the session's; remove \
+             `driver`, or use `session.semaphore(…)?.with_driver(…)`",
         ),
         (is_shorter, "hold_at_most", "`hold_at_most` must not be shorter than `hold_at_least`"),
         (

@@ -366,8 +366,10 @@ impl Grant {
     /// The error for a lock that was lost.
     pub fn lost_error(&self) -> LockError {
         let why = match self.lease.stop_at() {
-            StopAt::Suspect => "its session was suspect, or its node was deleted",
-            StopAt::Lost => "its lease ran out or its node was deleted",
+            StopAt::Suspect => "its session was suspect or ended, or its node was deleted",
+            StopAt::Lost => {
+                "its lease ran out, its ZooKeeper session ended, or its node was deleted"
+            }
         };
         LockError::new(ErrorKind::Lost, why).on(self.queue.lock_name().clone())
     }

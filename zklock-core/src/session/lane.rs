@@ -321,7 +321,7 @@ impl Drop for LanePermit {
 
 /// The error of a session that is over.
 pub fn closed() -> LockError {
-    LockError::new(ErrorKind::Closing, "the session is closed")
+    LockError::new(ErrorKind::Closing, "the session is draining or closed")
 }
 
 #[cfg(test)]
