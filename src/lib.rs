@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A call makes at most `retries` tries of at most `timeout` each, so this one waits at most 4 s.
-//! The body never runs without the lock, except where a `condition` that you wrote is false.
+//! The body never begins without the lock, except where a `condition` that you wrote is false.
 //!
 //! # Where to find what
 //!

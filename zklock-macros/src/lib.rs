@@ -24,8 +24,8 @@ mod value;
 
 use proc_macro::TokenStream;
 
-/// Runs the function only while its caller holds the lock, in all processes that use the same
-/// ZooKeeper.
+/// The function begins only when its caller holds the lock, which excludes the callers in all
+/// processes that use the same ZooKeeper.
 ///
 /// A call makes at most `retries` tries of at most `timeout` each, so it waits at most
 /// `timeout × retries` (2 × 2 s = 4 s by default) before it fails as busy.
@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/retries.rs")]
 /// ```
 ///
-/// The body never runs without the lock, except where a `condition` that you wrote is false. If the
+/// The body never begins without the lock, except where a `condition` that you wrote is false. If the
 /// lock cannot be acquired, the function returns its own error, converted from a
 /// `zklock::LockError`. So its return type is `Result<_, E>` with `E: From<zklock::LockError>`,
 /// unless `map_err` makes its error, or `on_busy` or `on_error` says what to return.

@@ -20,8 +20,8 @@ use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::registry::SessionRegistry;
 
-/// Runs a body only while its caller holds a lock, which excludes all other processes, and releases
-/// the lock in every case: after a return, `?`, a panic or a cancellation.
+/// Runs a body under a lock, which excludes all other processes, and releases the lock in every
+/// case: after a return, `?`, a panic or a cancellation.
 ///
 /// A call makes at most `retries` tries of at most `timeout` each, so it waits at most
 /// `timeout × retries` (2 × 2 s = 4 s by default). Elsewhere "retries" often means extra tries;
@@ -89,8 +89,11 @@ impl ZkLockTemplate {
         self
     }
 
-    /// Sets the layout of the locks, in place of the session's. A call fails if the layout does not
-    /// support its kind of lock; a semaphore, for example, has a layout of its own.
+    /// Sets the layout of the locks, in place of the session's. A call fails with
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does not have its kind
+    /// of lock, and for semaphores always: those of a template have the session's, and
+    /// [`Semaphore::with_driver`](crate::lock::Semaphore::with_driver) sets another one without a
+    /// template.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {

@@ -343,7 +343,7 @@ impl Task {
         let plan = &self.crew.locks[lock];
         let options = plan.options.timeout(timeout).retries(tries);
         let template = ZkLockTemplate::new(self.session.clone()).with_options(options);
-        // A semaphore has a layout of its own, which the driver of a template does not name.
+        // The driver of a template does not choose the layout of a semaphore.
         let permits = matches!(plan.family, Family::Permits(_));
         let template = match plan.layout {
             Layout::Curator => template,
