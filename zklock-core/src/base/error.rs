@@ -47,7 +47,9 @@ pub enum ErrorKind {
     /// The caller would certainly wait for itself: a reader would become a writer inside its own
     /// scope, or a blocked thread would wait for a task that only this thread can run. If this is
     /// only likely, because the same task holds the lock, the acquire waits, a warning is logged
-    /// after one second, and the busy error at the end says so.
+    /// after one second, and the busy error at the end says so. Also where a lock with
+    /// [`reentrant`](crate::base::options::LockOptions::reentrant) off is acquired again inside its
+    /// own scope, and where a writer is downgraded that a nested call holds as well.
     Deadlock,
     /// The directory's sequence numbers are nearly used up.
     Exhausted,
@@ -327,7 +329,9 @@ impl LockError {
         self.0.lock.as_deref()
     }
 
-    /// Returns the holder of a busy lock, if ZooKeeper answered in time.
+    /// Returns the holder of a busy lock, if it is known: it may have gone in the moment in which
+    /// ZooKeeper was asked. Also who uses the name, where it is
+    /// [in use](ErrorKind::InvalidOption) as another kind of lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

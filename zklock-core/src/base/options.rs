@@ -172,12 +172,12 @@ impl LockOptions {
     /// it: in this time, the next acquire in this process sends no request. Zero, the default,
     /// turns it off.
     ///
-    /// If another caller of this process waits for it meanwhile, and ZooKeeper does not say within a sixth of
-    /// the session timeout whether somebody queues behind it, it is let go of, too.
+    /// If another caller of this process waits for the lock meanwhile, and ZooKeeper does not say within a
+    /// sixth of the session timeout whether somebody queues behind the node, the node is deleted, too.
     ///
-    /// It does not linger in a ZooKeeper session that is used no more, because the server refused to
+    /// A node does not linger in a ZooKeeper session that is used no more because the server refused to
     /// delete another node of it: that session ends with the last node in it. Nor does a node linger that
-    /// was created for callers without this option, although this caller shares it with them: it does not say so.
+    /// was created for callers without this option: it does not tell others that it may be idle.
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
     /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller

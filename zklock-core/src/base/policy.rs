@@ -8,7 +8,8 @@ use std::time::Duration;
 /// pause before that, which doubles.
 ///
 /// A server removes empty directories (containers) by itself, and people and scripts delete nodes,
-/// so this happens to correct programs. Timeouts apply all the same.
+/// so this happens to correct programs. Timeouts apply all the same. Not to be confused with
+/// [`retries`](crate::base::options::LockOptions::retries), the number of tries of a call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -112,7 +113,7 @@ impl RetryPolicy {
 }
 
 /// The limit of handoffs. After this number of handoffs, or this time, the process checks whether
-/// another one waits; if so, the lock goes to the back of the queue in ZooKeeper.
+/// another one waits; if so, this process deletes its node, and queues up behind the others.
 ///
 /// ```
 /// use zklock::Handoffs;
@@ -183,9 +184,9 @@ impl Handoffs {
 
 /// When a guard counts as lost if the connection to ZooKeeper fails.
 ///
-/// A session is *suspect* while it is not connected, and while no commit was answered for a third
-/// of the session timeout. A held lock is *lost* when its lease runs out, shortly before ZooKeeper
-/// can give the lock to somebody else.
+/// A session is *suspect* while it is not connected, and while it holds a lock and no commit was
+/// answered for a third of the session timeout. A held lock is *lost* when its lease runs out,
+/// shortly before ZooKeeper can give the lock to somebody else.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {

@@ -388,7 +388,8 @@ pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
 }
 
 /// Lets a spawned task run in the caller's scope. If the scope holds a lock, the task can acquire
-/// it again, as a nested call that takes turns with other nested calls.
+/// it again, as a nested call that takes turns with other nested calls. Without it, the acquire in the
+/// spawned task would wait for the guard.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

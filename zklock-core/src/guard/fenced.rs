@@ -90,7 +90,8 @@ impl Fenced<'_> {
     /// ended before the reply arrived; in that case the message says that the write may have been
     /// applied.
     ///
-    /// [`ErrorKind::Unavailable`] if the server did not answer: the write may have been applied.
+    /// [`ErrorKind::Unavailable`] if the server did not answer within the session timeout: the write
+    /// may have been applied.
     ///
     /// [`ErrorKind::Refused`] if the server refuses the write, for instance because the node does
     /// not exist; [`ErrorKind::Unauthorized`] if the node's ACL denies it, or if the ACL of the

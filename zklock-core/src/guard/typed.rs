@@ -194,6 +194,8 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// one heartbeat, a sixth of the session timeout (or when its lease runs out, if the server is
 /// silent). Until then only the [fencing token](GuardView::fencing_token) protects.
 ///
+/// A guard cannot be cloned: `guard.clone()` is a [view](GuardView::view), which does not hold the lock.
+///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
@@ -402,10 +404,12 @@ impl<K: Kind> Guard<K> {
 
     /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
     /// waiter of this process. If ZooKeeper does not answer, this takes at most the session timeout
-    /// and two ticks of the server: by then the servers have ended the session, and deleted the node
-    /// with it. (In layouts whose paths recur, such as [`OneNode`](crate::layout::OneNode), with
-    /// `lock_delay` or `hold_at_least`, and where the turn of this process ends and it is first asked
-    /// whether another one waits, half a session timeout more.) See `docs/lost.md`.
+    /// and two ticks: by then the servers have ended the session, and deleted the node with it. A tick
+    /// that the builder is [not told](crate::session::SessionBuilder::tick_time) is taken for half the
+    /// session timeout, so that is 20 s by default, and 14 s with a `tick_time` of 2 s. (Half a session
+    /// timeout more in layouts whose paths recur, such as [`OneNode`](crate::layout::OneNode), with
+    /// `lock_delay` or `hold_at_least`, and where the handoffs are over and this process first asks
+    /// whether another one waits.) See `docs/lost.md`.
     ///
     /// While others of this process hold it as well, by a nested call or for reading, and with
     /// [`linger`](crate::base::options::LockOptions::linger), the node stays, and this does not wait.

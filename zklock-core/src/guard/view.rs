@@ -183,7 +183,8 @@ impl GuardView {
     /// Returns the fencing token, which is greater than that of every earlier grant that it
     /// excludes. Give it to the resource that the lock protects; the resource refuses a token that
     /// is smaller than one it has seen. A nested guard has the token of the outermost one, a
-    /// multi-lock that of its last member.
+    /// multi-lock that of its last member: to protect what the others guard, use
+    /// [`fencing_tokens`](GuardView::fencing_tokens).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -217,7 +218,8 @@ impl GuardView {
     }
 
     /// Returns whether the lock is certainly held now, if ZooKeeper's silence is the only danger.
-    /// Reads the clock, which takes about ten nanoseconds. Once false, it stays false.
+    /// Reads the clock, which takes about ten nanoseconds. Once false, it stays false. Also false once
+    /// the time of [`hold_at_most`](crate::base::options::LockOptions::hold_at_most) is over.
     ///
     /// If somebody deletes the node or closes the ZooKeeper session, this is noticed within one
     /// heartbeat, a sixth of the session timeout. Until then it returns true, and only the
@@ -238,7 +240,9 @@ impl GuardView {
     }
 
     /// Returns for how long the lock is certainly held if ZooKeeper sends nothing from now on.
-    /// While the connection is up, heartbeats extend this time. Zero once the lock is lost.
+    /// While the connection is up, heartbeats extend this time. Zero once the lock is lost. With
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most), at most until that time is
+    /// over.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

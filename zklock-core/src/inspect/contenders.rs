@@ -51,10 +51,10 @@ pub struct Participant {
     /// The process, and since when its node has been in the queue, as the node's data say; for a
     /// node of this session also since when its present holder has held the lock.
     pub owner: Owner,
-    /// Whether it holds the lock. Who is first in the queue and rests until the lock is available (`lock_delay`,
-    /// `hold_at_least`) does not hold it; that is known in a [survey](Site::survey), and in a queue that
-    /// [`Session::sites`](crate::session::handle::Session::sites) returned, by the wall clock of this machine. Elsewhere it
-    /// counts as the holder. Clients that do not know these options do not rest.
+    /// Whether it holds the lock. The first in the queue may not hold it yet, because the lock is unavailable for a
+    /// while (`lock_delay`, `hold_at_least`). A [survey](Site::survey) knows that, and so does a queue that
+    /// [`Session::sites`](crate::session::handle::Session::sites) returned, by the wall clock of this machine; elsewhere
+    /// the first counts as the holder. Clients that do not know these options do not wait for that time.
     pub holder: bool,
     /// Whether the node belongs to this session.
     pub here: bool,
@@ -78,8 +78,7 @@ impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
     ///
-    /// It does not ask whether the first one rests, after its predecessor was lost or for a shortest hold: see
-    /// [`Participant::holder`].
+    /// It does not ask whether the lock is unavailable for a while: see [`Participant::holder`].
     ///
     /// Costs one request, and one more for each node, or for each of the [head](Site::head).
     ///

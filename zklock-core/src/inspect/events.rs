@@ -44,7 +44,8 @@ use crate::session::watch_budget::Watching;
 pub enum LockEvent {
     /// A contender is in the queue.
     Joined(Participant),
-    /// A contender holds the lock, or is first in the queue and rests (see [`Participant::holder`]).
+    /// A contender holds the lock, or is first in the queue of a lock that is unavailable for a while (see
+    /// [`Participant::holder`]).
     Granted(Participant),
     /// A contender is gone: a holder that released the lock or whose session ended, or a waiter
     /// that gave up. From outside these look the same.

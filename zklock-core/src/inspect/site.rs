@@ -207,8 +207,9 @@ impl Site {
 }
 
 impl Session {
-    /// Returns the queue of a lock in the session's layout, to look at it without acquiring the
-    /// lock.
+    /// Returns the queue of a mutex or read/write lock in the session's layout, to look at it without
+    /// acquiring the lock. Of a semaphore, and in most other layouts, it is empty: use
+    /// [`LockInfo::site`](crate::lock::LockInfo::site) or [`Session::sites`].
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

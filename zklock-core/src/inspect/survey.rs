@@ -31,7 +31,8 @@ const MOST_CHECKED: usize = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survey {
-    /// The queue, as [`contenders`](Site::contenders) returns it, in which who rests does not hold the lock.
+    /// The queue, as [`contenders`](Site::contenders) returns it; but while the lock is unavailable, the first in
+    /// it does not count as the holder.
     pub queue: Vec<Participant>,
     /// The names of the nodes behind the [head](Site::head) of the queue, in order. They were not read.
     pub unread: Vec<String>,

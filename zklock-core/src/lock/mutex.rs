@@ -124,7 +124,12 @@ impl Mutex {
     /// waits. It fails with
     ///
     /// - [`ErrorKind::InvalidOption`] for options or a layout that are not accepted, and for a name
-    ///   that is used for another kind of lock,
+    ///   that is in use as another kind of lock or in another layout,
+    /// - [`ErrorKind::Unsupported`] if the layout, the server or this runtime cannot do it,
+    /// - [`ErrorKind::InvalidName`] if ZooKeeper refuses the path,
+    /// - [`ErrorKind::Lost`] if its lease runs out during the grant,
+    /// - [`ErrorKind::Lost`] and [`ErrorKind::HeldTooLong`] inside the scope of a guard of this lock
+    ///   that is no longer valid,
     /// - [`ErrorKind::Deadlock`], [`ErrorKind::Closing`],
     /// - [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`], [`ErrorKind::Exhausted`],
     /// - [`ErrorKind::Busy`] if a node is in the way that no session removes,
@@ -184,8 +189,8 @@ impl Mutex {
     /// # Errors
     ///
     /// [`ErrorKind::Busy`], with the holder, if somebody else held the lock all the time;
-    /// [`ErrorKind::Unavailable`] if ZooKeeper did not answer; and those of
-    /// [`acquire`](Mutex::acquire).
+    /// [`ErrorKind::Unavailable`] if ZooKeeper did not answer; [`ErrorKind::InvalidOption`] for a zero
+    /// timeout: use [`try_acquire`](Mutex::try_acquire); and those of [`acquire`](Mutex::acquire).
     ///
     /// # Cancel safety
     ///

@@ -225,7 +225,8 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`ErrorKind::Busy`], with a holder, if no permit is left; [`ErrorKind::Unavailable`] if
-    /// ZooKeeper does not answer within the `timeout` of one try.
+    /// ZooKeeper does not answer within the `timeout` of one try; and those of
+    /// [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Cancel safety
     ///

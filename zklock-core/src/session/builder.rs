@@ -427,8 +427,9 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and a root that are
-    /// not accepted, or not by [`Session::builder_on`]; they are checked without any I/O.
+    /// [`ErrorKind::InvalidOption`] for options that are not accepted, among them those that
+    /// [`Session::builder_on`] refuses, and [`ErrorKind::InvalidName`] for such a root; both are checked
+    /// without any I/O.
     /// [`ErrorKind::Unavailable`] if the system cannot start a thread.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;

@@ -39,8 +39,8 @@ use crate::session::timing::Timing;
 ///
 /// Cloning is cheap, and the clones share one session. The session lives as long as one of its
 /// clones, locks or guards, and closes in the background after the last of them is dropped. A
-/// process should call [`close`](Session::close) before it exits: it closes the session at once,
-/// and waits until the locks are released.
+/// process should call [`close`](Session::close) before it exits: it ends the session at once, and
+/// waits for at most five seconds until the nodes of released locks are deleted.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -321,7 +321,8 @@ impl Session {
         &self.0.driver
     }
 
-    /// Returns the state of the session.
+    /// Returns the state of the session: of several
+    /// [connections](crate::session::SessionBuilder::max_connections), that of the worst.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -368,8 +369,10 @@ impl Session {
         !over && self.0.lanes.all().iter().any(|lane| lane.is_connected())
     }
 
-    /// Returns the id of the present ZooKeeper session, and the number of its generation, which
-    /// counts from 1. `None` while there is no ZooKeeper session.
+    /// Returns the id of the present ZooKeeper session, and its number among those that its
+    /// connection has opened one after the other, from 1. Of several
+    /// [connections](crate::session::SessionBuilder::max_connections), those of the first. `None`
+    /// while there is no ZooKeeper session.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -384,7 +387,7 @@ impl Session {
     }
 
     /// Returns the times on which the safety of the session's locks is based, as the server granted
-    /// them. `None` while there is no ZooKeeper session.
+    /// them. Of several connections, that of the first. `None` while there is no ZooKeeper session.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -416,7 +419,8 @@ impl Session {
 
     /// Stops granting locks; for SIGTERM. Waiters fail at once with
     /// [`Closing`](crate::base::error::ErrorKind::Closing), and holders may finish within `limit`.
-    /// Returns what is still held after that.
+    /// Returns what is still held after that. A body may still acquire its own lock again (but no
+    /// further permits of a semaphore); any other acquire in it fails with `Closing`, too.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -440,7 +444,8 @@ impl Session {
     }
 
     /// Closes the session, within five seconds. No lock is granted any more, held locks are lost,
-    /// pending deletions are completed, and a connection that is being opened is closed.
+    /// pending deletions are completed, and a connection that is being opened is closed. A plain body,
+    /// or one with `on_lost = finish`, goes on without the lock: call [`drain`](Session::drain) first.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

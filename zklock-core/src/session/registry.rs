@@ -192,8 +192,9 @@ impl SessionRegistry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`] if there is none, with what to set, and if what the opening of a
-    /// session calls asks for another one that is not registered; [`ErrorKind::InvalidOption`] for a
+    /// [`ErrorKind::NotConfigured`] if there is none, with what to set, and where a log subscriber or
+    /// metrics recorder, called while a session is opened, asks for one that is not registered;
+    /// [`ErrorKind::InvalidOption`] for a
     /// variable whose value is not accepted, and for a name that is not registered and whose variables
     /// are those of another session: `connect` and `session`, because of `ZKLOCK_CONNECT_TIMEOUT` and
     /// `ZKLOCK_SESSION_TIMEOUT`.

@@ -103,7 +103,7 @@ rules! {
     /// Permits that somebody waits for are not left free.
     RAISED = "room-is-used", "Waiters obey a new number at once.";
     /// Who is told that a lock is busy is told by whom.
-    NAMED = "holder-is-named", "somebody else holds the lock | try later; `holder()` says who";
+    NAMED = "holder-is-named", "somebody else holds the lock | try later; `holder()` says who, if it is known";
     /// A lock that lingers is kept.
     LINGERS = "lingers", "keeps the node for this time after the last release, or until another process queues for it";
     /// Who breaks a lock deletes nothing else.
@@ -113,7 +113,7 @@ rules! {
     /// A lock in use is not taken in another layout.
     LAYOUTS = "one-layout", "Within a process, a lock has one layout.";
     /// Nobody asks for the same thing without a pause.
-    REPEATED = "pauses", "An answer that proves too little is not asked for again without a pause.";
+    REPEATED = "pauses", "If an answer comes too late to prove anything, the client pauses before it asks again.";
     /// Nobody asks for a node that would be made after the connection is back.
     NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
