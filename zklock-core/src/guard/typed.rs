@@ -194,8 +194,6 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// one heartbeat, a sixth of the session timeout (or when its lease runs out, if the server is
 /// silent). Until then only the [fencing token](GuardView::fencing_token) protects.
 ///
-/// A guard cannot be cloned: `guard.clone()` is a [view](GuardView::view), which does not hold the lock.
-///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
