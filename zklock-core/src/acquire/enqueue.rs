@@ -7,6 +7,7 @@ use futures_lite::future::poll_once;
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::looking::Looked;
+use crate::acquire::making::{Made, make, no_chroot};
 use crate::acquire::setback::{Setback, setback};
 use crate::base::error::{ErrorKind, LockError};
 use crate::cooldown::mark::Mark;
@@ -196,29 +197,11 @@ impl AcquireLoop<'_> {
     }
 
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
-        let mut missing = Vec::new();
-        for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
-        {
-            match self.make(generation, path).await {
-                Ok(()) | Err(RequestError::NodeExists) => break,
-                Err(RequestError::NoNode) => missing.push(path),
-                Err(error) => return Err(setback(error)),
-            }
+        let create = |path| self.make(generation, path);
+        match make(&self.target.directory, create).await.map_err(setback)? {
+            // If one was removed again in between: start over.
+            Made::There | Made::Removed => Ok(()),
+            Made::NoChroot => Err(Setback::Failed(no_chroot())),
         }
-        if missing.len() == self.target.directory.ancestors_and_self().count() {
-            return Err(Setback::Failed(LockError::new(
-                ErrorKind::NoChroot,
-                "the chroot of the connect string no longer exists",
-            )));
-        }
-        for path in missing.into_iter().rev() {
-            match self.make(generation, path).await {
-                Ok(()) | Err(RequestError::NodeExists) => {}
-                // Removed again in between: start over.
-                Err(RequestError::NoNode) => return Ok(()),
-                Err(error) => return Err(setback(error)),
-            }
-        }
-        Ok(())
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod granting;
 pub mod kinds;
 pub mod lease;
 mod looking;
+pub(crate) mod making;
 pub mod obstacle;
 mod room;
 pub mod send_order;

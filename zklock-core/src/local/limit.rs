@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::watch;
 
+use crate::acquire::making::{self, Made};
 use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
@@ -161,7 +162,7 @@ impl Said {
     }
 }
 
-/// So often the nodes above that of a limit are made again. If even then one is missing, it is the chroot.
+/// So often the nodes above that of a limit are made again. If even then one is missing, the acquire that follows tells it.
 const MOST_REMOVED: u32 = 20;
 
 /// Makes the data of a node contain the limit, like kazoo's `Semaphore`. kazoo writes the number
@@ -203,14 +204,15 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                 }
             },
             Err(RequestError::NoNode) => {
-                let made = make(&generation, path, text.as_bytes()).await;
-                // Those who made a node above it and did not use it have removed that: it is made again.
-                match made {
-                    Err(RequestError::NoNode) if removed < MOST_REMOVED => {
+                match make(&generation, path, text.as_bytes()).await {
+                    // Those who made a node above it and did not use it have removed that: it is made again.
+                    Ok(Made::Removed) if removed < MOST_REMOVED => {
                         removed += 1;
                         Ok(())
                     }
-                    made => made,
+                    Ok(Made::There) => Ok(()),
+                    Ok(Made::Removed | Made::NoChroot) => Err(RequestError::NoNode),
+                    Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
@@ -257,15 +259,13 @@ async fn make(
     generation: &Arc<Generation>,
     path: &ZnodePath,
     data: &[u8],
-) -> Result<(), RequestError> {
-    for above in path.ancestors_and_self() {
+) -> Result<Made, RequestError> {
+    let create = |above: &str| {
         let data = if above == path.as_str() { data } else { &[] };
-        match generation.create(above, data, NodeKind::Persistent).await {
-            Ok(_) | Err(RequestError::NodeExists) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+        let created = generation.create(above, data, NodeKind::Persistent);
+        async { created.await.map(drop) }
+    };
+    making::make(path, create).await
 }
 
 struct Follower {
@@ -347,7 +347,12 @@ impl Follower {
                 or(fired, or(changed, slowly)).await;
                 Ok(())
             }
-            Err(RequestError::NoNode) => make(generation, &self.path, &written(self.initial)).await,
+            Err(RequestError::NoNode) => {
+                match make(generation, &self.path, &written(self.initial)).await? {
+                    Made::There => Ok(()),
+                    Made::Removed | Made::NoChroot => Err(RequestError::NoNode),
+                }
+            }
             Err(error) => Err(error),
         }
     }

@@ -393,6 +393,21 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     assert_eq!(leases(&store).await, 0);
 }
 
+/// Above the root, nobody need be allowed to create anything: ZooKeeper asks that first.
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_written_without_a_request_to_create_what_is_above_it_and_there() {
+    let (store, session) = store();
+    client(&store).await.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
+    store.record();
+    drop(printers(&session, 3).with_driver(Kazoo::default()).acquire().await.unwrap());
+    let at_node = session.semaphore_with_limit_at("scanners", "limits/scanners", 3).unwrap();
+    drop(at_node.acquire().await.unwrap());
+    let recorded = store.recorded();
+    let created: Vec<_> = recorded.iter().filter(|logged| logged.op == Op::Create).collect();
+    assert!(created.iter().any(|logged| logged.path == "/zklock/limits/scanners"), "{created:?}");
+    assert!(created.iter().all(|logged| logged.path != "/zklock"), "{created:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_for() {
     let store = late();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use zklock::layout::Kazoo;
 use zklock::{
     Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder, SessionState,
 };
@@ -189,5 +190,40 @@ async fn an_acl_that_needs_credentials_says_so_where_there_are_none() {
     let session = bed.adopt(bed.builder().acl(Acl::CreatorAll).connect().await.unwrap());
     let error = soon("an error", session.mutex("a").unwrap().acquire()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    bed.end().await;
+}
+
+/// ZooKeeper asks whether somebody may create a node before it says that the node exists.
+#[tokio::test]
+async fn whoever_may_create_nodes_only_within_its_root_has_locks_and_semaphores_there() {
+    let bed = Bed::shared("root-within");
+    let all = AclEntry { scheme: "auth".into(), id: String::new(), permissions: Permissions::ALL };
+    let (scheme, id) = ("world".into(), "anyone".into());
+    let others = AclEntry { scheme, id, permissions: Permissions::READ };
+    let acl = Acl::Custom(vec![all, others]);
+    // In kazoo's layout directories stay.
+    let owner = |builder: SessionBuilder| as_user(builder, "me").driver(Kazoo::default());
+    let above = bed.adopt(owner(bed.builder().acl(acl)).connect().await.unwrap());
+    above.mutex("closed").unwrap().acquire().await.unwrap().release().await.unwrap();
+    let within = owner(bed.builder()).root(bed.path("root"));
+    let within = bed.adopt(within.connect().await.unwrap());
+    within.mutex("open").unwrap().acquire().await.unwrap().release().await.unwrap();
+
+    let servers = format!("{}{}", bed.server().addr(), bed.path("").trim_end_matches('/'));
+    let session = bed.adopt(bed.builder_at(&servers).root("/root").connect().await.unwrap());
+    let mutex = session.mutex("a/b").unwrap();
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let kazoos = session.semaphore("b", 3).unwrap().with_driver(Kazoo::default());
+    soon("a permit", kazoos.acquire()).await.unwrap().release().await.unwrap();
+    let at_node = session.semaphore_with_limit_at("c", "limits/c", 3).unwrap();
+    soon("a permit", at_node.acquire()).await.unwrap().release().await.unwrap();
+    let mut raw = bed.raw();
+    assert_eq!(raw.data(&bed.path("root/limits/c")).unwrap(), [0, 0, 0, 3]);
+    // Whoever keeps the semaphore watches its limit.
+    drop(at_node);
+    // Above the root, nothing is allowed.
+    let outside = raw.create(&bed.path("d"), b"", CreateMode::Persistent);
+    assert!(matches!(outside, Err(RawError::Code(-102))), "{outside:?}");
+    raw.close().unwrap();
     bed.end().await;
 }
