@@ -1,14 +1,14 @@
 //! The limit of a semaphore: a number, or the contents of a node.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_lite::future::or;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use crate::acquire::making::{self, Made};
-use crate::acquire::setback::refused;
+use crate::acquire::making::{self, Made, no_chroot};
+use crate::acquire::setback::{Setback, refused, setback};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
@@ -37,18 +37,31 @@ pub struct Limit {
     changes: Option<watch::Receiver<u32>>,
     /// Whether a limit in a node was read.
     read: Arc<AtomicBool>,
-    /// Whether the node contains no number.
-    malformed: Arc<AtomicBool>,
+    unread: Arc<Unread>,
+}
+
+/// Why a limit in a node was not read.
+#[derive(Debug, Default)]
+struct Unread {
+    why: Mutex<Option<LockError>>,
+    /// That it is asked for, and to be looked at again.
+    asked: Notify,
+}
+
+impl Unread {
+    fn why(&self) -> MutexGuard<'_, Option<LockError>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Limit {
     /// Begins to follow a source.
     pub fn follow(session: &Session, source: LimitSource) -> Self {
-        let [read, malformed] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
+        let (read, unread) = <(Arc<AtomicBool>, Arc<Unread>)>::default();
         match &source {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
                 let now = Arc::new(AtomicU32::new(*limit));
-                Limit { now, changes: None, read, malformed, source }
+                Limit { now, changes: None, read, unread, source }
             }
             LimitSource::Node(path, initial) => {
                 // No permit is granted before the limit is known.
@@ -60,11 +73,11 @@ impl Limit {
                     initial: *initial,
                     now: now.clone(),
                     read: read.clone(),
-                    malformed: malformed.clone(),
+                    unread: unread.clone(),
                     tell,
                 };
                 session.spawner().spawn(follower.run());
-                Limit { now, changes: Some(changes), read, malformed, source }
+                Limit { now, changes: Some(changes), read, unread, source }
             }
         }
     }
@@ -91,21 +104,19 @@ impl Limit {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
-    /// than this process uses; of a limit that a node tells to others, also the error of a request that
-    /// ZooKeeper refuses.
+    /// than this process uses; also the error of a request that ZooKeeper refuses.
     pub async fn known(&self, lane: &Lane) -> Result<(), LockError> {
         if let LimitSource::Said(path, limit) = &self.source {
             return agree(lane, path, *limit).await;
         }
+        if self.read.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let Some(mut changes) = self.changes.clone() else { return Ok(()) };
+        // What was refused before may have been mended since.
+        changes.mark_unchanged();
+        self.unread.asked.notify_one();
         while !self.read.load(Ordering::Acquire) {
-            if self.malformed.load(Ordering::Acquire) {
-                return Err(LockError::new(
-                    ErrorKind::InvalidOption,
-                    "the data of the limit's node are not a number; accepted are four bytes, big \
-                     endian, as Curator's SharedCount writes them",
-                ));
-            }
             let told = async { changes.changed().await.map_err(|_| closed()) };
             let refused = async {
                 let mut status = lane.status();
@@ -116,6 +127,9 @@ impl Limit {
                 }
             };
             or(told, refused).await?;
+            if let Some(why) = self.unread.why().clone() {
+                return Err(why);
+            }
         }
         Ok(())
     }
@@ -274,7 +288,7 @@ struct Follower {
     initial: u32,
     now: Arc<AtomicU32>,
     read: Arc<AtomicBool>,
-    malformed: Arc<AtomicBool>,
+    unread: Arc<Unread>,
     tell: watch::Sender<u32>,
 }
 
@@ -296,18 +310,39 @@ impl Follower {
                         continue;
                     }
                 };
-                if let Err(error) = self.look(&generation).await {
-                    tracing::debug!(path = self.path.as_str(), %error, "the limit of a semaphore \
-                                                                        could not be read");
-                    generation.pause(RetryPolicy::default().pause(4)).await;
+                match self.look(&generation).await {
+                    Ok(()) => {}
+                    Err(Setback::Failed(error)) => {
+                        let why = error.aside(format!("the limit in {}", self.path));
+                        self.tell_why(why);
+                        or(generation.pause(generation.slow_look()), self.asked()).await;
+                    }
+                    Err(_) => generation.pause(RetryPolicy::default().pause(4)).await,
                 }
             }
         })
         .await;
     }
 
+    /// Tells those who ask for the limit why there is none. One that was read stays in force.
+    fn tell_why(&self, why: LockError) {
+        tracing::debug!(%why, "the limit of a semaphore could not be read");
+        if !self.read.load(Ordering::Acquire) {
+            *self.unread.why() = Some(why);
+            self.tell.send_replace(0);
+        }
+    }
+
+    /// Waits until somebody asks for the limit who does not know one.
+    async fn asked(&self) {
+        if self.read.load(Ordering::Acquire) {
+            std::future::pending().await
+        }
+        self.unread.asked.notified().await;
+    }
+
     /// Reads the node, and waits until it may have changed.
-    async fn look(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
+    async fn look(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
         let path = self.path.as_str();
         let watching = generation.watches().take([path]);
         let looked = if watching.is_some() {
@@ -318,16 +353,18 @@ impl Follower {
         };
         match looked {
             Ok((data, watch)) => {
-                let limit = read(&data);
-                self.malformed.store(limit.is_none(), Ordering::Release);
-                match limit {
+                match read(&data) {
                     Some(limit) => {
                         self.now.store(limit, Ordering::Release);
+                        *self.unread.why() = None;
                         self.read.store(true, Ordering::Release);
+                        self.tell.send_replace(limit);
                     }
-                    None => tracing::warn!(path, "not a limit: accepted are four bytes"),
+                    None => {
+                        tracing::warn!(path, "not a limit: accepted are four bytes");
+                        self.tell_why(malformed());
+                    }
                 }
-                self.tell.send_replace(self.now.load(Ordering::Acquire));
                 let mut changed = std::pin::pin!(generation.changed());
                 changed.as_mut().enable();
                 // Without room for a watch, the node is read again from time to time; with one, too,
@@ -344,18 +381,29 @@ impl Follower {
                         None => std::future::pending().await,
                     }
                 };
-                or(fired, or(changed, slowly)).await;
+                or(fired, or(changed, or(slowly, self.asked()))).await;
                 Ok(())
             }
             Err(RequestError::NoNode) => {
-                match make(generation, &self.path, &written(self.initial)).await? {
+                let made = make(generation, &self.path, &written(self.initial)).await;
+                match made.map_err(setback)? {
                     Made::There => Ok(()),
-                    Made::Removed | Made::NoChroot => Err(RequestError::NoNode),
+                    Made::Removed => Err(Setback::Vanished),
+                    Made::NoChroot => Err(Setback::Failed(no_chroot())),
                 }
             }
-            Err(error) => Err(error),
+            Err(error) => Err(setback(error)),
         }
     }
+}
+
+/// The error if the data of the node are not a limit.
+fn malformed() -> LockError {
+    LockError::new(
+        ErrorKind::InvalidOption,
+        "the data of the limit's node are not a number; accepted are four bytes, big endian, as \
+         Curator's SharedCount writes them",
+    )
 }
 
 #[cfg(test)]

@@ -422,6 +422,59 @@ async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_f
     drop(acquired.await.unwrap().unwrap());
 }
 
+/// Nobody waits for what only a person can mend.
+#[tokio::test(start_paused = true)]
+async fn whoever_needs_a_limit_that_zookeeper_refuses_is_told_at_once() {
+    for (op, error, kind) in [
+        (Op::Get, RequestError::NoAuth, ErrorKind::Unauthorized),
+        (Op::Create, RequestError::NoAuth, ErrorKind::Unauthorized),
+        (Op::Create, RequestError::QuotaExceeded, ErrorKind::Unavailable),
+        (Op::Create, RequestError::NoChildrenForEphemerals, ErrorKind::InvalidName),
+        // The chroot was deleted.
+        (Op::Create, RequestError::NoNode, ErrorKind::NoChroot),
+    ] {
+        let (store, session) = store();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let what = format!("{op:?} {error:?}");
+        let path = if error == RequestError::NoNode { "/zklock" } else { "limits" };
+        faults.inject(Fault::refuse(error).on(op).path(path).times(u64::MAX));
+        let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 3).unwrap();
+        settle().await;
+        store.record();
+        for _ in 0..2 {
+            let waits = timeout(Duration::from_secs(1), semaphore.acquire());
+            let refused = waits.await.expect(&what).unwrap_err();
+            assert_eq!((refused.kind(), refused.lock()), (kind, Some("printers")), "{refused:#}");
+            assert!(format!("{refused:#}").contains("/zklock/limits/printers"), "{refused:#}");
+            assert_eq!(semaphore.try_acquire().await.unwrap_err().kind(), kind, "{what}");
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let looks = store.recorded().iter().filter(|logged| logged.op == Op::Get).count();
+        assert!(looks < 100, "{looks} in a minute: {what}");
+        faults.clear();
+        // An answer may be under way.
+        settle().await;
+        drop(semaphore.acquire().await.unwrap());
+        assert_eq!(semaphore.limit(), Some(3));
+    }
+}
+
+/// A limit that was read stays in force.
+#[tokio::test(start_paused = true)]
+async fn whoever_knows_a_limit_that_may_not_be_read_any_more_keeps_it() {
+    let (store, session) = store();
+    let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 3).unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("limits").times(u64::MAX));
+    client(&store).await.set("/zklock/limits/printers", &[0, 0, 0, 2]).await.unwrap();
+    settle().await;
+    assert_eq!(semaphore.acquire_many(3).await.unwrap().permits(), 3);
+    faults.clear();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(semaphore.limit(), Some(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_foreign_child_takes_a_permit() {
     let (store, session) = store();
