@@ -659,11 +659,16 @@ pub fn unmarked(driver: &dyn LockDriver) -> LockError {
 
 /// The error of two layouts in one directory.
 pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
+    let (name, wanted_name) = (present.name(), wanted.name());
+    let but = if name == wanted_name {
+        // Such as kazoo's with another identifier.
+        "with other settings; use the same for all".to_owned()
+    } else {
+        format!("which {wanted_name} would not exclude; use one layout for all")
+    };
     let why = format!(
-        "this process already uses it in the layout {}, which {} would not exclude; use one layout \
-         for all (a driver of one's own says in `is_same_layout` which others are the same)",
-        present.name(),
-        wanted.name()
+        "this process already uses it in the layout {name}, {but} (a driver of one's own says in \
+         `is_same_layout` which others are the same)"
     );
     LockError::new(ErrorKind::InvalidOption, why).aside(format!("{present:?}, {wanted:?}"))
 }

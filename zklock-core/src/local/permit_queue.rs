@@ -16,6 +16,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
+use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
@@ -129,6 +130,11 @@ impl Queue<Permits> {
     /// alone may have been created on the way to one with another layout.
     pub fn use_it(&self, used: bool) -> bool {
         self.engine().used.swap(used, Ordering::SeqCst)
+    }
+
+    /// The layout of the inner lock.
+    pub fn inner_layout(&self) -> &Arc<dyn LockDriver> {
+        &self.engine().targets.locks.driver
     }
 
     /// Whether permits were taken, or are about to be.

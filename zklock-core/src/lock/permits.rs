@@ -33,7 +33,8 @@ pub enum Asked {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidOption`] for a limit of 0, for a limit that differs from the one in use in
-/// this process, and for a mutex of this name whose nodes would count as permits;
+/// this process or an identifier that differs from the one in use in this session, and for a mutex of this
+/// name whose nodes would count as permits;
 /// [`ErrorKind::Unsupported`] for a limit in a node if the layout has none.
 pub fn find(
     session: &Session,
@@ -47,8 +48,10 @@ pub fn find(
     // A queue that is no longer used may still be ending.
     let handle = OnceCell::new();
     let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
+    let inner = inner(layout);
+    let is_named_alike = |queue: &PermitQueue| inner.is_same_layout(&**queue.inner_layout());
     let will_do = |queue: &Arc<PermitQueue>| {
-        let same = is_same(queue);
+        let same = is_same(queue) && is_named_alike(queue);
         if same {
             let _ = handle.set(queue.handle());
         }
@@ -66,6 +69,9 @@ pub fn find(
     let elsewhere = session.local_queues().elsewhere(&key);
     let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
     let differs = others.any(|other| other.is_wanted() && !is_same(&other));
+    if !is_named_alike(&queue) {
+        return Err(mixed(&**queue.inner_layout(), &*inner));
+    }
     let Some(handle) = handle.into_inner().filter(|_| !differs) else {
         let why = "this process already uses this semaphore with another limit; use one limit for \
                    all, or keep a limit that changes in a node (`Session::semaphore_with_limit_at`)";
@@ -146,6 +152,17 @@ fn rule(layout: &SemaphoreLayout, limit: Arc<AtomicU32>) -> Arc<dyn LockDriver> 
     }
 }
 
+/// The layout of the inner lock.
+fn inner(layout: &SemaphoreLayout) -> Arc<dyn LockDriver> {
+    match layout {
+        SemaphoreLayout::Curator => Arc::new(Curator),
+        SemaphoreLayout::Kazoo { identifier: None } => Arc::new(Kazoo::default()),
+        SemaphoreLayout::Kazoo { identifier: Some(identifier) } => {
+            Arc::new(Kazoo::default().identifier(identifier))
+        }
+    }
+}
+
 /// The directories of a semaphore's nodes.
 fn targets(
     session: &Session,
@@ -165,25 +182,20 @@ fn targets(
         limit,
     };
     let (rule, changes) = (rule(layout, limit.shared()), limit.changes());
+    let locks = |directory| target(directory, inner(layout), None);
     match layout {
         SemaphoreLayout::Curator => Targets {
-            locks: target(above.join("locks"), Arc::new(Curator), None),
+            locks: locks(above.join("locks")),
             leases: Target {
                 beside: Some(above.clone()),
                 ..target(above.join("leases"), rule, changes)
             },
             counts_first: false,
         },
-        SemaphoreLayout::Kazoo { identifier } => {
-            let locks = match identifier {
-                Some(identifier) => Kazoo::default().identifier(identifier),
-                None => Kazoo::default(),
-            };
-            Targets {
-                locks: target(above.beside("-__lock__"), Arc::new(locks), None),
-                leases: target(above, rule, changes),
-                counts_first: true,
-            }
-        }
+        SemaphoreLayout::Kazoo { .. } => Targets {
+            locks: locks(above.beside("-__lock__")),
+            leases: target(above, rule, changes),
+            counts_first: true,
+        },
     }
 }

@@ -92,20 +92,17 @@ impl Semaphore {
     pub fn with_driver(mut self, driver: impl ToDriver) -> Self {
         let shared = Arc::make_mut(&mut self.0);
         let (session, name) = (&shared.info.session, shared.info.name.clone());
+        // It acquires nothing more in the layout before, and so keeps nobody from other settings or another limit.
+        shared.queue.let_go();
         match Self::with_limit(session, name, shared.asked.clone(), &driver.to_driver().semaphore())
         {
             Ok(other) => {
-                // With this, the queue in the layout before is let go.
                 let Shared { info: new, queue, .. } = Arc::unwrap_or_clone(other.0);
                 let info = &mut shared.info;
                 (info.directory, info.driver, info.misfit) = (new.directory, new.driver, None);
                 (shared.queue, shared.unmixed) = (queue, OnceLock::new());
             }
-            Err(error) => {
-                shared.info.misfit = Some(error);
-                // It acquires nothing, and so keeps nobody from another limit.
-                shared.queue.let_go();
-            }
+            Err(error) => shared.info.misfit = Some(error),
         }
         self
     }

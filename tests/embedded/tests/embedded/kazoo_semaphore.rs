@@ -82,6 +82,36 @@ async fn the_identifier_is_the_payload_of_permits_and_of_the_inner_lock() {
     assert!(peer.get(PRINTERS).await.is_ok() && peer.get(INNER).await.is_ok());
 }
 
+/// The session has another one.
+#[tokio::test(start_paused = true)]
+async fn the_identifier_is_that_of_the_layout_that_was_set_last() {
+    let (store, _) = store();
+    let session = other(&store);
+    let named = |name: &str| Kazoo::default().identifier(name);
+    let printers = session.semaphore("printers", 2).unwrap().with_driver(named("worker-7"));
+    let permit = printers.acquire().await.unwrap();
+    assert_eq!(client(&store).await.get(permit.path()).await.unwrap().0, b"worker-7");
+    // One queue makes nodes for all who use it in this session. Another session has its own.
+    let here = session.semaphore("printers", 2).unwrap_err();
+    let again = printers.clone().with_driver(named("worker-8")).acquire().await.unwrap_err();
+    for error in [here, again] {
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+        let text = format!("{error:#}");
+        assert!(text.contains("with other settings") && text.contains("worker-7"), "{text}");
+    }
+    let elsewhere = other(&store).semaphore("printers", 2).unwrap();
+    drop(elsewhere.acquire().await.unwrap());
+    // So with locks.
+    let mutex = |layout| session.mutex("scanners").unwrap().with_driver(layout);
+    let guard = mutex(named("worker-7")).acquire().await.unwrap();
+    let error = mutex(named("worker-8")).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    assert!(format!("{error:#}").contains("kazoo, with other settings"), "{error:#}");
+    drop((guard, permit, printers));
+    settle().await;
+    drop(session.semaphore("printers", 2).unwrap().acquire().await.unwrap());
+}
+
 /// To kazoo every child is a holder.
 #[tokio::test(start_paused = true)]
 async fn there_is_never_a_node_too_many_not_even_of_one_who_waits() {
