@@ -19,7 +19,7 @@ use crate::session::lane::{Lane, Status, closed};
 use crate::session::releaser::{more, or_forgotten};
 
 /// The source of a limit. All users of a semaphore in one process must give the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum LimitSource {
     /// This number.
     Fixed(u32),

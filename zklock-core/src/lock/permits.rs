@@ -17,7 +17,7 @@ use crate::local::permit_queue::{Handle, PermitQueue, Targets};
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
-use crate::session::local_queues::{LocalQueue, of_type};
+use crate::session::local_queues::{LocalQueue, LocalQueues, of_type};
 
 /// The limit that the caller gave.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub fn find(
     let key = key(layout, &directory);
     // A queue that is no longer used may still be ending.
     let handle = OnceCell::new();
-    let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
+    let is_same = |queue: &PermitQueue| has_limit_of(queue, session, &source);
     let inner = inner(layout);
     let is_named_alike = |queue: &PermitQueue| inner.is_same_layout(&**queue.inner_layout());
     let will_do = |queue: &Arc<PermitQueue>| {
@@ -78,6 +78,23 @@ pub fn find(
         return Err(LockError::new(ErrorKind::InvalidOption, why));
     };
     Ok(handle)
+}
+
+/// Whether a queue of the semaphore has the limit that this session finds at `source`. The two sessions may
+/// have other chroots.
+fn has_limit_of(queue: &PermitQueue, session: &Session, source: &LimitSource) -> bool {
+    match (queue.limit().source(), source) {
+        (LimitSource::Fixed(theirs), LimitSource::Fixed(mine))
+        | (LimitSource::Said(_, theirs), LimitSource::Said(_, mine)) => theirs == mine,
+        (LimitSource::Node(their_node, theirs), LimitSource::Node(my_node, mine)) => {
+            let absolute = |queues: &LocalQueues, node: &ZnodePath| {
+                [&*queues.place().chroot, node.as_str()].concat()
+            };
+            let their_node = absolute(queue.local_queues(), their_node);
+            theirs == mine && their_node == absolute(session.local_queues(), my_node)
+        }
+        _ => false,
+    }
 }
 
 /// Checks that this process does not use the semaphore in two layouts.

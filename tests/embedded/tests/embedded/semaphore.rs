@@ -637,6 +637,30 @@ async fn a_semaphore_whose_layout_is_refused_does_not_reserve_its_limit() {
     assert_eq!(refused.acquire().await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
+/// It is known to the process, and no server is asked.
+#[tokio::test]
+async fn a_limit_is_the_same_whatever_part_of_its_path_is_the_chroot() {
+    let open = |chroot, root| {
+        let builder = Session::builder(format!("127.0.0.1:1{chroot}")).root(root);
+        [builder.clone().driver(Kazoo::default()), builder].map(|one| one.open().unwrap())
+    };
+    let [above, below] = [open("", "/app/zklock"), open("/app", "/zklock")];
+    for (above, below) in above.iter().zip(&below) {
+        let _three = printers(above, 3);
+        drop(printers(below, 3));
+        assert_eq!(below.semaphore("printers", 2).unwrap_err().kind(), ErrorKind::InvalidOption);
+    }
+    let at = |session: &Session, name| session.semaphore_with_limit_at(name, "limit", 3);
+    let [_, above] = &above;
+    let [_, below] = &below;
+    let [_, deep] = &open("/app/zklock", "/zklock");
+    let _scanners = at(above, "scanners").unwrap();
+    drop(at(below, "scanners").unwrap());
+    // The same semaphore, by a node that is another one.
+    let _faxes = at(below, "zklock/faxes").unwrap();
+    assert_eq!(at(deep, "faxes").unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
 #[tokio::test(start_paused = true)]
 async fn permits_of_which_one_is_lost_stay_lost_and_are_not_split() {
     let (store, session) = prompt();
