@@ -55,13 +55,13 @@ impl Unread {
 }
 
 impl Limit {
-    /// Begins to follow a source.
-    pub fn follow(session: &Session, source: LimitSource) -> Self {
+    /// The limit of a source, and who reads it where it is in a node.
+    pub fn of(session: &Session, source: LimitSource) -> (Self, Option<Follower>) {
         let (read, unread) = <(Arc<AtomicBool>, Arc<Unread>)>::default();
         match &source {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
                 let now = Arc::new(AtomicU32::new(*limit));
-                Limit { now, changes: None, read, unread, source }
+                (Limit { now, changes: None, read, unread, source }, None)
             }
             LimitSource::Node(path, initial) => {
                 // No permit is granted before the limit is known.
@@ -76,8 +76,8 @@ impl Limit {
                     unread: unread.clone(),
                     tell,
                 };
-                session.spawner().spawn(follower.run());
-                Limit { now, changes: Some(changes), read, unread, source }
+                let limit = Limit { now, changes: Some(changes), read, unread, source };
+                (limit, Some(follower))
             }
         }
     }
@@ -282,7 +282,9 @@ async fn make(
     making::make(path, create).await
 }
 
-struct Follower {
+/// Reads a limit in a node, once it is started.
+#[derive(Debug)]
+pub struct Follower {
     session: Session,
     path: ZnodePath,
     initial: u32,
@@ -293,6 +295,12 @@ struct Follower {
 }
 
 impl Follower {
+    /// Begins. In an embedded session it reads at once, and what it creates may wake anybody.
+    pub fn start(self) {
+        let spawner = self.session.spawner().clone();
+        spawner.spawn(self.run());
+    }
+
     /// Until nobody needs the limit any more.
     async fn run(self) {
         let done = self.tell.closed();

@@ -57,13 +57,19 @@ pub fn find(
         }
         same || queue.is_wanted()
     };
+    let mut follower = None;
     let queue = session.local_queues().local_queue_if(&*key, will_do, |key| {
-        let limit = Limit::follow(session, source.clone());
+        let (limit, follows) = Limit::of(session, source.clone());
+        follower = follows;
         let targets = targets(session, name, layout, directory.clone(), &limit);
         let queue = PermitQueue::of_permits(session, targets, limit, key);
         let _ = handle.set(queue.handle());
         queue
     });
+    // Not under the lock of the local queues.
+    if let Some(follower) = follower {
+        follower.start();
+    }
     let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
     kinds::meet(session.local_queues(), directory.as_str(), &*queue);
     let elsewhere = session.local_queues().elsewhere(&key);

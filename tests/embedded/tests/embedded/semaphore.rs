@@ -393,6 +393,30 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     assert_eq!(leases(&store).await, 0);
 }
 
+/// Whoever waits for it runs inside the call.
+#[test]
+fn whoever_is_woken_by_the_making_of_a_limit_may_look_at_the_session() {
+    let (tell, told) = mpsc::channel();
+    // If it waited for itself, this thread would not come back.
+    std::thread::spawn(move || {
+        let (store, session) = prompt();
+        let here = session.clone();
+        let looks = Inline::start(async move {
+            let raw = client(&store).await;
+            for path in ["/zklock", "/zklock/limits"] {
+                raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+            }
+            let (_, changed) = raw.children_watched("/zklock/limits").await.unwrap();
+            changed.await;
+            assert!(here.held().is_empty());
+        });
+        let node = "limits/printers";
+        let semaphore = session.semaphore_with_limit_at("printers", node, 3).unwrap();
+        tell.send((looks.is_done(), semaphore.limit())).unwrap();
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok((true, Some(3))));
+}
+
 /// Above the root, nobody need be allowed to create anything: ZooKeeper asks that first.
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_written_without_a_request_to_create_what_is_above_it_and_there() {
