@@ -33,6 +33,7 @@ use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::LocalQueue;
 
 mod obstacles;
+mod stuck;
 mod taking;
 
 /// The queue of a semaphore.
@@ -200,7 +201,7 @@ impl Engine for Permits {
         let mut inner = queue.lock();
         let seen = once && inner.looks().is_some_and(|looks| looks.leases.is_known());
         let (decided, todo) = inner.state.join(&waiting, closed, seen);
-        let looks = inner.looks().filter(|_| once).cloned();
+        let looks = inner.looks().filter(|_| once || may_stop).cloned();
         let may_stop = may_stop && matches!(decided, Decided::Waits(_));
         let mut stopped = 0;
         if may_stop {
@@ -212,6 +213,8 @@ impl Engine for Permits {
         if let Some(looks) = looks {
             // An embedded session runs a woken task on the spot, and that task locks the queue.
             looks.locks.look_again();
+            // Whoever is in the way may be one that this caller stops.
+            looks.leases.look_again();
         }
         let joined = queue.joined(decided);
         if matches!(joined, Joined::Refused(_)) {

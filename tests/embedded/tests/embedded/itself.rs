@@ -416,7 +416,7 @@ async fn lost_in_silence(store: &Embedded) -> (Session, Vec<(AnyLock, AnyGuard)>
     let timeout = Duration::from_secs(3);
     let session = Session::embedded_builder(store).session_timeout(timeout).open().unwrap();
     let mut held = Vec::new();
-    for lock in nestable(&session) {
+    for lock in kinds(&session) {
         let acquires = crate::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await.unwrap() }
@@ -467,7 +467,11 @@ async fn a_blocking_acquire_waits_behind_what_its_own_thread_lost_where_the_node
         if deleted {
             store.faults(session.zookeeper_session().unwrap().0).reconnect();
             for (_, lost) in &lost {
-                client(&store).await.delete(lost.view().path()).await.unwrap();
+                let view = lost.view();
+                let (directory, _) = view.path().rsplit_once('/').unwrap();
+                for name in contenders(&store, directory).await {
+                    client(&store).await.delete(&format!("{directory}/{name}")).await.unwrap();
+                }
             }
         }
         for (lock, _) in &lost {

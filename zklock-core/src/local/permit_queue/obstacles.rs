@@ -25,6 +25,10 @@ impl Queue<Permits> {
     ) -> T {
         loop {
             let obstacle = seen.next().await;
+            if self.blocks_a_thread() {
+                // Boxed, because most acquires meet nobody.
+                Box::pin(self.refuse_behind_lost(&obstacle)).await;
+            }
             if self.lock().state.anybody_tries()
                 && let Some(told) = obstacle.ask_for_tries().await
             {
@@ -44,9 +48,13 @@ impl Queue<Permits> {
     ) -> T {
         let (clock, permits) = (self.session().clock(), fetch.wants.permits as usize);
         loop {
-            let mut obstacle = Some(seen.next().await);
+            let other = seen.next().await;
             // It has its node: later ones are behind it on any connection.
             drop(place.take());
+            if self.blocks_a_thread() {
+                Box::pin(self.refuse_behind_lost(&other)).await;
+            }
+            let mut obstacle = Some(other);
             let (mut before, mut looks) = (None, 0);
             while let Some(other) = obstacle.filter(|_| self.lock().state.anybody_tries()) {
                 match self.find_holder(&other, permits).await {

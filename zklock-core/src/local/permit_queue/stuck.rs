@@ -1,0 +1,83 @@
+//! Waiting for ever for permits whose leases are over, because the one who lost them cannot give them back.
+
+use std::sync::Arc;
+
+use super::Permits;
+use crate::acquire::granting::is_there;
+use crate::acquire::lease::Lease;
+use crate::acquire::obstacle::Obstacle;
+use crate::base::policy::RetryPolicy;
+use crate::local::callers::Decides;
+use crate::local::grant::Grant;
+use crate::local::itself::{stops_owner, stuck};
+use crate::local::permits::PermitRequest;
+use crate::local::queue::Queue;
+use crate::local::waiter::Waiter;
+use crate::session::generation::Generation;
+use crate::session::releaser::or_forgotten;
+
+impl Queue<Permits> {
+    /// Whether somebody waits here who blocks a thread.
+    pub(super) fn blocks_a_thread(&self) -> bool {
+        self.lock().state.waiting().any(|waiting| !waiting.once && waiting.who.is_blocking())
+    }
+
+    /// Refuses those who wait for permits if they keep the owners of too many from giving theirs back. That
+    /// what was lost is there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by
+    /// itself.
+    pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
+        if obstacle.is_old || !self.is_fixed() {
+            return;
+        }
+        // Who waits on another connection does not keep this one open.
+        let generation = obstacle.generation();
+        let held = self.stopped();
+        let is_stuck = |waiting: &Waiter<PermitRequest>| {
+            let stopped = held.iter().filter(|by| stops_owner(&waiting.who, by));
+            let stopped = stopped.map(|by| staying(by, generation).count() as u64).sum();
+            !waiting.once && self.is_too_much(stopped, waiting.wants.permits)
+        };
+        if !self.lock().state.waiting().any(is_stuck) {
+            return;
+        }
+        let there = held.iter().flat_map(|by| staying(by, generation));
+        for lost in there.filter(|lease| !lease.is_valid()) {
+            if !is_certainly_there(generation, lost).await {
+                return;
+            }
+        }
+        drop(self.decide(|state| state.refuse(is_stuck, stuck)));
+    }
+
+    /// The holders of permits in this session whom somebody stops who waits here.
+    fn stopped(self: &Arc<Self>) -> Vec<Arc<Grant>> {
+        let mut held = self.holders();
+        let inner = self.lock();
+        held.retain(|by| inner.state.waiting().any(|waiting| stops_owner(&waiting.who, by)));
+        held
+    }
+}
+
+/// The permits of a holder whose nodes are of this ZooKeeper session, and probably stay until it gives them
+/// back.
+fn staying<'a>(
+    by: &'a Grant,
+    generation: &'a Arc<Generation>,
+) -> impl Iterator<Item = &'a Arc<Lease>> {
+    let stays =
+        move |lease: &&Arc<Lease>| Arc::ptr_eq(lease.generation(), generation) && lease.stays();
+    by.leases().filter(stays)
+}
+
+async fn is_certainly_there(generation: &Arc<Generation>, lease: &Lease) -> bool {
+    while lease.stays() {
+        let there = is_there(generation, lease.path().clone(), lease.only());
+        match or_forgotten(generation, generation.patience(), there).await {
+            Err(error) if !error.is_definite() => {
+                generation.pause(RetryPolicy::default().pause(3)).await;
+            }
+            there => return there.unwrap_or(false),
+        }
+    }
+    false
+}
