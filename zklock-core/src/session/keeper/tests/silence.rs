@@ -9,7 +9,6 @@ use futures_lite::future::{or, poll_once};
 use tokio::time::{advance, sleep, timeout};
 
 use super::bed::{Kept, MOMENT, T, kept, unkept};
-use crate::acquire::granting::is_there;
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
@@ -389,13 +388,17 @@ async fn nobody_waits_for_the_connection_of_a_session_that_is_used_no_more() {
 async fn a_node_is_read_anew_where_its_check_was_asked_again() {
     let (kept, _keeping) = unkept().await;
     let (generation, path) = (&kept.generation, "/a");
+    let coordinator = generation.coordinator();
     let made = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
     kept.forgets.store(1, Ordering::SeqCst);
-    let mut is_there = pin!(is_there(generation, path.into(), Some(made.stat.czxid)));
-    assert_eq!(poll_once(&mut is_there).await, None);
+    let sent = generation.lease().clock().now();
+    let mut checked = pin!(generation.check([path.into()]));
+    let read = coordinator.get(path);
+    assert_eq!(poll_once(&mut checked).await, None);
     sleep(MOMENT).await;
-    generation.coordinator().delete(path).await.unwrap();
-    generation.coordinator().create(path, b"", NodeKind::Ephemeral).await.unwrap();
-    assert_eq!(is_there.await, Ok(false));
-    assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+    coordinator.delete(path).await.unwrap();
+    coordinator.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+    assert_eq!(checked.await, Ok(()));
+    let (_, stat) = generation.read_beside(sent, path, read).await.unwrap();
+    assert_ne!(stat.czxid, made.stat.czxid);
 }
