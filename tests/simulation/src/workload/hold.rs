@@ -77,6 +77,7 @@ impl Task {
                     self.say(|| "downgrades".to_owned());
                     let until = self.crew.ledger.valid_until(holding.id());
                     let (view, owner) = (writer.view(), self.node_of(&writer.view()));
+                    let asked = writer.is_revoked();
                     let cut = self.cut(10);
                     // It is a reader at the earliest now: the room for others is theirs from then on.
                     drop(holding);
@@ -98,6 +99,11 @@ impl Task {
                     }
                     match answer {
                         Ok(reader) => {
+                            if asked && !reader.is_revoked() {
+                                let what =
+                                    format!("{}: {} forgets who asked", self.name, reader.path());
+                                self.crew.ledger.fail(rules::WISH, what);
+                            }
                             share = (1, share.1);
                             holding = self.note(lock, share, reader.view(), None);
                             guard = AnyGuard::Read(reader);
