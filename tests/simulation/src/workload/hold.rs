@@ -138,10 +138,15 @@ impl Task {
                     let few = 1 + self.choose(all - 1);
                     self.say(|| format!("splits {few} off"));
                     drop(holding);
+                    let lost = !permits.is_valid();
                     if let Some(part) = permits.split(few) {
                         let taken = few.min(share.0);
                         self.hold_part(lock, (taken, share.1), AnyGuard::Permits(part));
                         share.0 -= taken;
+                    }
+                    if lost && permits.is_valid() {
+                        let what = format!("{}: {} is valid again", self.name, permits.path());
+                        self.crew.ledger.fail(rules::FOR_GOOD, what);
                     }
                     holding = self.note_again(lock, share, permits.view());
                     guard = AnyGuard::Permits(permits);
