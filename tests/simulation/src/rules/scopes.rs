@@ -103,6 +103,18 @@ impl Inner {
         self.id
     }
 
+    /// Whether no other guard holds the lock with it, around it or inside of it.
+    pub fn is_alone(&self) -> bool {
+        let state = self.ledger.lock();
+        let Some(own) = state.scopes.all.get(&self.id) else { return false };
+        let token = own.view.fencing_token();
+        let beside = |id: &u64, scope: &Scope| {
+            let near = *id != self.id && scope.held && scope.key() == own.key();
+            near && scope.view.fencing_token() == token
+        };
+        !state.scopes.all.iter().any(|(id, scope)| beside(id, scope))
+    }
+
     /// Whether something that was acquired in its scope holds the lock. If not, its guard steps down now, and nobody
     /// gets in.
     pub fn steps_down(&self) -> bool {

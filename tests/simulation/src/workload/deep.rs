@@ -12,6 +12,7 @@ use futures_lite::future::zip;
 use zklock_core::guard::context::carry;
 use zklock_core::lock::{AnyGuard, AnyLock};
 
+use super::plan::ROOM;
 use super::polls::{Cut, cut_short};
 use super::task::{Count, Task};
 use crate::rules::{Asking, Holding, Inner};
@@ -57,6 +58,7 @@ impl Place {
 /// A guard that was acquired inside, with what is noted of it, which is dropped before it.
 #[derive(Debug)]
 struct Deep {
+    lock: usize,
     noted: Inner,
     _holding: Option<Holding>,
     guard: AnyGuard,
@@ -213,7 +215,8 @@ impl Task {
             2 if nested => self.steps_down_inside(guard).await,
             _ => guard,
         };
-        self.stay(place, Deep { noted, _holding: holding, guard, _asking: asking }).await
+        let lock = place.lock;
+        self.stay(place, Deep { lock, noted, _holding: holding, guard, _asking: asking }).await
     }
 
     /// A writer inside never becomes a reader: one around it writes.
@@ -227,6 +230,40 @@ impl Task {
             }
             Err(refused) => AnyGuard::Write(refused.into_guard()),
         }
+    }
+
+    /// A writer inside that outlives all with which it was nested becomes a reader, which nothing is around.
+    async fn step_down_alone(&self, deep: Deep) -> Deep {
+        let writes = matches!(deep.guard, AnyGuard::Write(_)) && deep._holding.is_none();
+        // Inside of a mutex it has the node of that, whose end is taken for a grant (`README.md`, not mended).
+        let mixed = self.crew.locks[deep.lock].mixed;
+        if !writes || mixed || !deep.noted.is_alone() || self.choose(3) != 1 {
+            return deep;
+        }
+        let Deep { lock, noted, _holding, guard, _asking } = deep;
+        let AnyGuard::Write(writer) = guard else {
+            return Deep { lock, noted, _holding, guard, _asking };
+        };
+        self.say(|| format!("steps down, as {} and alone", noted.id()));
+        // It is a reader at the earliest now: the room for others is theirs from then on.
+        drop(noted);
+        let (guard, _holding) = match writer.downgrade().await {
+            Ok(reader) => {
+                // As of any guard that was acquired inside, nothing is said of handoffs.
+                self.crew.ledger.is_older(lock);
+                let holding = self.note(lock, (1, ROOM), reader.view(), None);
+                self.crew.ledger.is_older(lock);
+                (AnyGuard::Read(reader), Some(holding))
+            }
+            Err(refused) => {
+                let kind = refused.error().kind();
+                self.crew.ledger.check_step_down(&self.name, false, Err::<(), _>(kind));
+                (AnyGuard::Write(refused.into_guard()), None)
+            }
+        };
+        let noted = self.crew.ledger.opens(lock, &self.process, &guard);
+        self.sleep(self.short()).await;
+        Deep { lock, noted, _holding, guard, _asking }
     }
 
     /// Holds a guard, and asks inside of it; then lets go of all that it has, in any order, or leaves it to others.
@@ -270,8 +307,9 @@ impl Task {
 
     /// Lets go of a guard that was acquired inside, in one way or another.
     async fn let_go_inside(&self, deep: Deep) {
+        let deep = self.step_down_alone(deep).await;
         self.say(|| format!("lets go of {}", deep.noted.id()));
-        let Deep { noted, _holding, guard, _asking } = deep;
+        let Deep { noted, _holding, guard, _asking, .. } = deep;
         drop((noted, _holding));
         match self.choose(4) {
             1 => drop(guard.release().await),

@@ -87,7 +87,7 @@ pub(crate) const BESIDE: &str = "by-the-way";
 pub(crate) const MOST_PERMITS: u32 = 4;
 
 /// More shares than there are readers.
-const ROOM: u32 = 1_000;
+pub(super) const ROOM: u32 = 1_000;
 
 impl LockPlan {
     /// Draws the locks of a schedule.
