@@ -142,6 +142,8 @@ rules! {
     OUTSIDE = "from-outside", "each heartbeat is a write that checks the held nodes: that each one exists, and that nobody changed its data to ask for its release.";
     /// Whose body panics, and who drops a call, holds nothing more.
     LET_GO = "let-go", "The lock is released once everything that the function owns has been dropped: at its end, on `?` and `return`, on a panic, and when its future is dropped.";
+    /// What is lost keeps no session that drains.
+    DRAINED = "drained", "A lock that is lost meanwhile is not waited for.";
     /// Nothing of the library panics.
     PANIC = "panic", "What a server or another client does is never a panic";
 }

@@ -8,9 +8,12 @@ use std::time::Duration;
 use futures_lite::FutureExt as _;
 use futures_lite::future::{or, zip};
 use zklock::layout::Kazoo;
-use zklock::{Acl, AnyGuard, AnyLock, Event, MultiLock, Observer, OnLost, SessionRegistry};
+use zklock::{
+    Acl, AnyGuard, AnyLock, ErrorKind, Event, MultiLock, Observer, OnLost, SessionRegistry,
+};
 use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
 use zklock::{carry_sync, current, is_held, zk_locked};
+use zklock_core::coordinator::traits::Operation;
 
 use super::polls::cut_short;
 use super::scares::scare;
@@ -243,7 +246,7 @@ impl Task {
             3 => options.hold_at_most(Duration::from_millis(20)),
             _ => options,
         };
-        let (door, session) = (self.choose(25), self.session.clone());
+        let (door, session) = (self.choose(26), self.session.clone());
         let locks = door == 8 && self.choose(2) == 1;
         let since = (self.process.nanos(), self.process.pauses());
         let call = Call { task: self, session, options, name, begun, since, locks };
@@ -276,7 +279,7 @@ impl Task {
             Err(error) if error.is_busy() && self.is_left(&call.name, &error) => {
                 self.crew.ledger.refused();
             }
-            Err(error) if error.kind() == zklock::ErrorKind::HeldTooLong => {}
+            Err(error) if error.kind() == ErrorKind::HeldTooLong => {}
             Err(error) if error.is_busy() => {
                 self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
             }
@@ -314,7 +317,8 @@ impl Task {
                 Some(answer) => answer,
                 None => return None,
             },
-            _ => self.in_another_session(call).await,
+            24 => self.in_another_session(call).await,
+            _ => self.drain(call).await,
         })
     }
 
@@ -386,7 +390,7 @@ impl Task {
         fenced.set(&path, b"2").await?;
         fenced.delete(&path).await?;
         match fenced.set(&path, b"3").await {
-            Err(error) if error.kind() == zklock::ErrorKind::Refused => {}
+            Err(error) if error.kind() == ErrorKind::Refused => {}
             Err(error) => return Err(error),
             Ok(()) => {
                 let what = format!("{}: wrote to {path}, which is deleted", self.name);
@@ -512,5 +516,43 @@ impl Task {
         self.close(session, label).await;
         call.has_begun();
         released
+    }
+
+    /// A session that drains, and meanwhile loses what is held in it.
+    async fn drain(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let Some((session, label)) = self.another_session() else { return Ok(()) };
+        let lock = session.mutex(format!("doors/{}", call.name))?.with_options(call.options);
+        let answer = lock.acquire_tries().await;
+        if let Ok(guard) = &answer {
+            self.lose_while_it_drains(&session, guard.path().to_owned()).await;
+        }
+        let released = match answer {
+            Ok(guard) => guard.release().await,
+            Err(error) => Err(error),
+        };
+        self.close(session, label).await;
+        call.has_begun();
+        released.or_else(|error| (error.kind() == ErrorKind::Lost).then_some(()).ok_or(error))
+    }
+
+    /// An outsider deletes a node that is held in a session that drains.
+    async fn lose_while_it_drains(&self, session: &Session, path: String) {
+        let (world, ledger, timeout) = (self.process.world(), &self.crew.ledger, self.crew.timeout);
+        let draining = async {
+            let left = session.drain(Duration::from_micros(4 * timeout)).await;
+            (left, world.now())
+        };
+        let deletion = async {
+            self.sleep(self.short()).await;
+            ledger.store().meddle();
+            ledger.store().ensemble().outsider(Operation::Delete { path });
+            world.now()
+        };
+        let ((left, end), deleted) = zip(draining, deletion).await;
+        let long = end.saturating_sub(deleted);
+        if ledger.calm_for(long + timeout) && (long > timeout || !left.is_empty()) {
+            let what = format!("{}: {left:?} is left after {long} µs", self.name);
+            ledger.fail(rules::DRAINED, what);
+        }
     }
 }
