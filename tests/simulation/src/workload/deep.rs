@@ -117,7 +117,7 @@ impl Task {
     /// leave behind.
     fn go_inside<'a>(&'a self, place: &'a Place, guard: &'a AnyGuard) -> Calls<'a> {
         Box::pin(async move {
-            match self.choose(5) {
+            match self.choose(6) {
                 1 | 2 => {
                     self.carry_deep(place, guard);
                     self.sleep(self.short()).await;
@@ -131,6 +131,13 @@ impl Task {
                     let (mut one, other) = both.await.unwrap_or_default();
                     one.extend(other);
                     one
+                }
+                5 => {
+                    // Each of the two may leave something in the way of the other.
+                    self.carry_deep(place, guard);
+                    self.carry_deep(place, guard);
+                    self.sleep(self.short()).await;
+                    Vec::new()
                 }
                 _ => {
                     let call = guard.scope(self.ask_deep(place));
