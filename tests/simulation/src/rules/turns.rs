@@ -118,7 +118,7 @@ impl Ledger {
             (None, Some(ErrorKind::Busy)) => {
                 !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
             }
-            (None, Some(ErrorKind::Lost)) => !scope.view.is_valid(),
+            (None, Some(ErrorKind::Lost | ErrorKind::HeldTooLong)) => !scope.view.is_valid(),
             (None, Some(_)) => state.closing.contains(&waiting.key.1),
         };
         if may_be {

@@ -115,7 +115,7 @@ impl LockPlan {
                 None if profile.limits => plan.draw_limits(world),
                 None if profile.turns => plan.draw_turns(world),
                 None if profile.lingers => plan.draw_lingering(world),
-                None => plan.draw_options(world),
+                None => plan.draw_options(world, profile),
             }
             locks.push(plan);
         }
@@ -182,7 +182,7 @@ impl LockPlan {
         self.lingers = true;
     }
 
-    fn draw_options(&mut self, world: &World) {
+    fn draw_options(&mut self, world: &World, profile: &Profile) {
         if self.layout.is_plain() || self.confused {
             return;
         }
@@ -202,7 +202,7 @@ impl LockPlan {
         if world.seldom(2, 150) == 1 {
             options = options.stop_at(StopAt::Suspect);
         }
-        match world.seldom(5, 400) {
+        match world.seldom(if profile.deep { 6 } else { 5 }, 400) {
             1 => options = options.fair(true),
             2 if self.family == Family::Mutex => {
                 options = options.linger(millis(&[20, 200, 2_000]));
@@ -214,6 +214,7 @@ impl LockPlan {
             4 if self.family == Family::Mutex => {
                 options = options.hold_at_least(millis(&[300, 1_000]));
             }
+            5 => options = options.hold_at_most(millis(&[20, 300])),
             _ => {}
         }
         if !self.has_permits() && world.seldom(2, 100) == 1 {

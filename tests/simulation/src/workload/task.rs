@@ -450,7 +450,10 @@ impl Task {
             // Connecting takes its time.
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
-            ErrorKind::HeldTooLong => self.crew.profile.limits && how.is_none_or(|how| how == 7),
+            ErrorKind::HeldTooLong => {
+                let limited = self.crew.locks.iter().any(|plan| plan.most().is_some());
+                limited && how.is_none_or(|how| how == 7)
+            }
             ErrorKind::Unauthorized => self.is_refused(),
             ErrorKind::Exhausted => self.crew.exhausted.load(Ordering::Relaxed),
             ErrorKind::Closing => self.crew.ledger.is_closing(&self.process),
