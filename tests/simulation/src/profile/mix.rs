@@ -105,6 +105,19 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "delays",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        layouts: 0,
+        locks: 1,
+        marks: true,
+        kinds_of_faults: Faults::Outsiders,
+        faults: 8,
+        strikes: 0,
+        long: 300,
+        ..GENERAL
+    },
+    Profile {
         name: "permits",
         kinds: true,
         shape: Shape::Permits,

@@ -71,24 +71,12 @@ impl Ledger {
         drop(state);
         if plan.family != Family::Mutex {
             // Several nodes at a time.
-            return;
+            return self.check_there(who, entry, path, gone);
         }
         if grants.len() > 1 {
             return self.check_handoff(who, entry, path, &grants);
         }
-        // One of several is handed out with the last of them, and a node that was held is handed on after others
-        // had the lock; until then its heartbeats watch over it.
-        let czxid = entry.view.fencing_token().czxid();
-        let waited = !is_part && !self.lock().noted.contains(&czxid);
-        let known = if waited { 0 } else { self.timeout / 6 };
-        if let Some((at, Ended::ByOthers)) = gone
-            && now > at + UNDER_WAY + known
-            && self.calm_for(now - at + self.timeout)
-        {
-            let what = format!("{who} got {path}, which was gone for {} µs", now - at);
-            self.fail(super::THERE, what);
-        }
-        self.check_shown(who, entry, path);
+        self.check_there(who, entry, path, gone);
         let Some(old) = old else { return };
         let Some(first) = old.grants[0] else { return };
         // Whatever becomes of its holder and of its session; but outsiders may delete the mark.
@@ -107,6 +95,25 @@ impl Ledger {
             let what = format!("{who} got {path} {} µs after the loss of another", now - at);
             self.fail(super::DELAY, what);
         }
+    }
+
+    /// The node of a grant is there, as far as its owner can know.
+    fn check_there(&self, who: &str, entry: &Entry, path: &str, gone: Option<(u64, Ended)>) {
+        let now = self.world.now();
+        // One of several is handed out with the last of them, and a node that was held is handed on after others
+        // had the lock; until then its heartbeats watch over it.
+        let czxid = entry.view.fencing_token().czxid();
+        let waited =
+            !self.is_part(entry.lock, &entry.process) && !self.lock().noted.contains(&czxid);
+        let known = if waited { 0 } else { self.timeout / 6 };
+        if let Some((at, Ended::ByOthers)) = gone
+            && now > at + UNDER_WAY + known
+            && self.calm_for(now - at + self.timeout)
+        {
+            let what = format!("{who} got {path}, which was gone for {} µs", now - at);
+            self.fail(super::THERE, what);
+        }
+        self.check_shown(who, entry, path);
     }
 
     /// Nobody is let in while another program is ahead.

@@ -159,9 +159,11 @@ impl LockPlan {
 
     fn draw_marks(&mut self, world: &World) {
         let usual = LockOptions::default();
-        self.options = match world.choose(2) {
-            0 => usual.lock_delay(Duration::from_millis(1_000)),
-            _ => usual.hold_at_least(Duration::from_millis(500)),
+        self.options = match self.family {
+            Family::Mutex if world.choose(2) == 1 => {
+                usual.hold_at_least(Duration::from_millis(500))
+            }
+            _ => usual.lock_delay(Duration::from_millis(1_000)),
         };
     }
 
@@ -208,7 +210,7 @@ impl LockPlan {
                 options = options.linger(millis(&[20, 200, 2_000]));
                 self.lingers = true;
             }
-            3 if self.family == Family::Mutex => {
+            3 if !self.has_permits() => {
                 options = options.lock_delay(millis(&[100, 1_000]));
             }
             4 if self.family == Family::Mutex => {
