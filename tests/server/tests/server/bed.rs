@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For so long, closing a session waits for the server's reply. Without it the session ends with its
 /// timeout.
-const CLOSE: Duration = Duration::from_secs(1);
+pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
 /// That of the servers.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
@@ -223,6 +223,15 @@ impl Bed {
         let paths = answer.lines().skip_while(|line| line.trim() != format!("{id:#x}")).skip(1);
         let paths = paths.take_while(|line| line.starts_with('\t'));
         paths.map(|path| path.trim().to_owned()).collect()
+    }
+
+    /// Whether any other than the first connection of a session watches a path.
+    pub(crate) fn is_watched_beside(&self, session: &Session, path: &str) -> bool {
+        let own = session.zookeeper_session().map(|(id, _)| format!("{id:#x}"));
+        let answer = self.server.four_letter("wchp").unwrap();
+        let who = answer.lines().skip_while(|line| *line != path).skip(1);
+        let mut who = who.map_while(|line| line.strip_prefix('\t'));
+        who.any(|id| Some(id.trim()) != own.as_deref())
     }
 
     /// Whether the server knows a ZooKeeper session.

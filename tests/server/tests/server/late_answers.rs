@@ -77,10 +77,10 @@ async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_gra
 
 /// Asks so often that an answer is always under way: the client library leaves a server that sends
 /// nothing for 4/15 of `T`, which is less than one answer takes. The traffic pauses for longer now and then.
-async fn never_silent(session: Session) {
+pub(crate) async fn never_silent(session: Session) {
     loop {
         let site = session.site("late-looks").unwrap();
         tokio::spawn(async move { site.contenders().await });
-        tokio::time::sleep(T / 20).await;
+        tokio::time::sleep(T / 40).await;
     }
 }

@@ -7,11 +7,15 @@ use zklock::{ErrorKind, LockOptions};
 use zklock_test_support::{Action, BOUND, Control, CreateMode, Direction, Matcher, OpCode};
 
 use crate::bed::{Bed, soon, until};
-use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
+use crate::kinds::{Held, KINDS, Kind, Wait, had_by_another, lost};
+use crate::late_answers::never_silent;
 
 /// The promises are fractions of it.
 const T: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A heartbeat asks for all, and reads what is gone.
+const TOLD: u32 = 2;
 
 /// So long that no heartbeat comes while a test looks.
 const LONG: Duration = Duration::from_secs(120);
@@ -26,7 +30,7 @@ async fn a_deletion_is_known_within_a_heartbeat() {
         let held = kind.acquire(&holder).await;
         bed.delete(held.path());
         let took = lost(kind, &held, Instant::now()).await;
-        control.within(&format!("{kind:?} deleted at once"), took, HEARTBEAT);
+        control.within_answers(&format!("{kind:?} deleted at once"), took, HEARTBEAT, TOLD);
         had_by_another(kind, held, &other).await;
     }
     drop(busy);
@@ -137,27 +141,50 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
 #[tokio::test]
 async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     const T: Duration = Duration::from_secs(12);
-    let bed = Bed::shared("granted-anew");
-    let proxy = bed.proxy();
-    let session = bed.session_of_through(T, &proxy).await;
-    let mutex = session.mutex("a").unwrap().with_driver(OneNode);
-    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
-    let path = bed.path("a/lock");
-    let mut other = bed.raw();
-    let held = proxy.on(Matcher::any(Direction::ToClient), Action::Hold);
-    let acquired = tokio::spawn(async move { soon("the lock", mutex.acquire()).await.unwrap() });
-    until("its node is there", || other.exists(&path, false).unwrap().then_some(())).await;
-    other.delete(&path).unwrap();
-    other.create(&path, b"", CreateMode::Ephemeral).unwrap();
-    // Too late for a grant without another commit, and in time for the connection.
-    tokio::time::sleep(T / 3 + BOUND).await;
-    held.release();
-    let watched = || bed.watched().contains(&path).then_some(());
-    until("it waits, or is inside", || watched().or(acquired.is_finished().then_some(()))).await;
-    assert!(!acquired.is_finished(), "two are inside");
-    other.close().unwrap();
-    acquired.await.unwrap().release().await.unwrap();
-    bed.end().await;
+    Bed::measured("granted-late", async |bed| {
+        let (proxy, control) = (bed.proxy(), Control::timers());
+        let session = bed.session_of_through(T, &proxy).await;
+        let mutex = session.mutex("a").unwrap().with_driver(OneNode);
+        soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+        bed.keep_directory("a");
+        let path = bed.path("a/lock");
+        let (mut other, connections) = (bed.raw(), proxy.connections_total());
+        let looks = tokio::spawn(never_silent(session.clone()));
+        // Too late for a grant without another commit. But answers come all the time, and each is only a
+        // little later than the one before: the client library leaves a connection that is silent.
+        let late = T / 3 + BOUND;
+        for part in 1..=6 {
+            proxy.delay_one_way(Direction::ToClient, late * part / 6);
+            // Those that are under way become later, too: until some have arrived.
+            tokio::time::sleep(late / 3).await;
+        }
+        let start = Instant::now();
+        let acquired = async move { soon("the lock", mutex.acquire()).await.unwrap() };
+        let acquired = tokio::spawn(acquired);
+        let was_left = || proxy.connections_total() != connections;
+        let mut is_there = || other.exists(&path, false).unwrap();
+        until("its node is there", || (is_there() || was_left()).then_some(())).await;
+        if !was_left() {
+            other.delete(&path).unwrap();
+            other.create(&path, b"", CreateMode::Ephemeral).unwrap();
+            tokio::time::sleep_until((start + late + HEARTBEAT / 2).into()).await;
+        }
+        // What comes on another connection shows nothing.
+        let left = was_left().then(|| control.too_late("the connection was left"));
+        proxy.heal();
+        if left.is_none() {
+            let watched = || bed.watched().contains(&path).then_some(());
+            let inside = || acquired.is_finished().then_some(());
+            until("it waits, or is inside", || watched().or(inside())).await;
+            assert!(!acquired.is_finished(), "two are inside");
+        }
+        other.close().unwrap();
+        acquired.await.unwrap().release().await.unwrap();
+        looks.abort();
+        bed.end().await;
+        left.into_iter().collect()
+    })
+    .await;
 }
 
 /// After a long wait, a lock is granted only when ZooKeeper has said once more that the node is there. Other
@@ -176,7 +203,7 @@ async fn nobody_enters_by_a_question_that_was_not_answered() {
     let acquired = tokio::spawn(async move { soon("the lock", lock.write()).await.unwrap() });
     bed.until_nodes("a", 2).await;
     let path = bed.path(&format!("a/{}", bed.contenders_by("a", "__WRIT__")[1]));
-    until("it waits", || bed.watched().contains(&ahead.path().to_owned()).then_some(())).await;
+    until("it waits", || bed.is_watched_beside(&other, ahead.path()).then_some(())).await;
     tokio::time::sleep(session.timing().unwrap().lease + BOUND).await;
     let unheard = proxy.on(Matcher::request(OpCode::Multi).path(&path), Action::Drop);
     ahead.release().await.unwrap();
@@ -231,33 +258,32 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     bed.end().await;
 }
 
-/// Waits until the holders watch their nodes.
-async fn until_watched(bed: &Bed, all: &[(Kind, Held)]) {
-    until("the own nodes are watched", || {
-        let watched = bed.watched();
-        all.iter().all(|(_, held)| watched.iter().any(|path| path == held.path())).then_some(())
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
-    let bed = Bed::shared("lost-deleted-late");
-    let session = bed.session_of(2 * T).await;
-    let busy = bed.busy(&[&session]).await;
-    let all = all(&session, LockOptions::default()).await;
-    until_watched(&bed, &all).await;
-    let control = Control::of(bed.server());
-    for (kind, held) in all {
-        // At different times between two heartbeats: not every one of them is just about to come.
-        tokio::time::sleep(2 * HEARTBEAT / 5).await;
-        assert!(held.is_valid(), "{kind:?}");
-        bed.delete(held.path());
-        let took = lost(kind, &held, Instant::now()).await;
-        control.within(&format!("{kind:?} deleted later"), took, Duration::ZERO);
-    }
-    drop(busy);
-    bed.end().await;
+    Bed::measured("lost-deleted-late", async |bed| {
+        const T: Duration = Duration::from_secs(12);
+        let session = bed.session_of(T).await;
+        let busy = bed.busy(&[&session]).await;
+        let control = Control::of(bed.server());
+        let mut all = Vec::new();
+        for kind in KINDS {
+            // At different times between two heartbeats: not every one of them is just about to come.
+            tokio::time::sleep(T / 30).await;
+            all.push((kind, kind.acquire(&session).await, Instant::now()));
+        }
+        let mut late = Vec::new();
+        for (kind, held, granted) in all {
+            tokio::time::sleep_until((granted + T / 4 + BOUND).into()).await;
+            assert!(held.is_valid(), "{kind:?}");
+            bed.delete(held.path());
+            let took = lost(kind, &held, Instant::now()).await;
+            late.extend(control.late(&format!("{kind:?} deleted later"), took, Duration::ZERO, 1));
+        }
+        drop((busy, control));
+        bed.end().await;
+        late
+    })
+    .await;
 }
 
 /// The second in the queue watches its own node, and goes on with that when it is granted the lock.

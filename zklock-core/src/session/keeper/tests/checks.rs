@@ -56,6 +56,22 @@ async fn other_commits_hide_neither_a_deletion_nor_a_wish() {
     busy.abort();
 }
 
+/// Whenever between two heartbeats it came.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_quarter_of_the_session_timeout()
+{
+    let kept = kept().await;
+    let _always = kept.hold("/always", StopAt::Lost).await;
+    for phase in 0..20 {
+        sleep(T / 6 + phase * T / 120).await;
+        let held = kept.hold(&format!("/{phase}"), StopAt::Lost).await;
+        sleep(T / 4 + MOMENT).await;
+        kept.generation.coordinator().delete(&held.path).await.unwrap();
+        sleep(MOMENT).await;
+        assert!(held.is_gone(), "{phase}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_released_during_a_heartbeat_does_not_fail_it_node_by_node() {
     let kept = kept().await;
