@@ -1,10 +1,10 @@
 //! Guards that stop where the session is suspect, and guards that do not.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use zklock::{LockOptions, MutexGuard, Session, SessionState, StopAt};
-use zklock_test_support::{Cut, Proxy};
+use zklock_test_support::{Action, Control, Cut, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -69,15 +69,39 @@ async fn a_cut_link_costs_only_the_guard_that_stops_there() {
 }
 
 #[tokio::test]
+async fn silence_costs_only_the_guard_that_stops_there() {
+    let cast = cast("stop-at-silence").await;
+    let control = Control::timers();
+    cast.proxy.black_hole(true);
+    let start = Instant::now();
+    suspect_within_a_third(&cast, &control, start).await;
+    cast.proxy.black_hole(false);
+    end(cast).await;
+}
+
+/// Pings and reads are answered all the time.
+#[tokio::test]
 async fn an_overdue_heartbeat_costs_only_the_guard_that_stops_there() {
     let cast = cast("stop-at-overdue").await;
-    cast.proxy.black_hole(true);
+    let (control, connections) = (Control::timers(), cast.proxy.connections_total());
+    let writes = Matcher::reply(OpCode::Multi).or(OpCode::Create2);
+    let writes = writes.or(OpCode::Delete).or(OpCode::SetData);
+    let unheard = cast.proxy.on(writes, Action::Drop);
+    let start = Instant::now();
+    suspect_within_a_third(&cast, &control, start).await;
+    assert!(unheard.hits() > 0);
+    assert_eq!(cast.proxy.connections_total(), connections, "the connection was left");
+    unheard.release();
+    end(cast).await;
+}
+
+/// Waits until the session is suspect, which it is in time.
+async fn suspect_within_a_third(cast: &Cast, control: &Control, start: Instant) {
     let seen = until("it is suspect", || {
         (cast.session.state() == SessionState::Suspended).then(|| cast.careful.remaining())
     });
     let (remaining, ()) = soon("the loss", async { (seen.await, cast.careful.lost().await) }).await;
+    control.within("suspect", start.elapsed(), SESSION_TIMEOUT / 3);
     assert!(remaining.is_zero());
     assert!(!cast.careful.is_valid() && cast.patient.is_valid());
-    cast.proxy.black_hole(false);
-    end(cast).await;
 }
