@@ -39,10 +39,15 @@ async fn queue_of_three(bed: &Bed, deleted: usize) -> (MutexGuard, [JoinHandle<M
     bed.until_contenders("a", 2).await;
     let third = acquiring(&sessions[2], "a");
     let queue = bed.until_contenders("a", 3).await;
-    // Both watch by now whom they wait for, and the second its own node.
-    until("both wait", || (watches(bed) == 3).then_some(())).await;
+    let paths: Vec<_> = queue.iter().map(|name| bed.path(&format!("a/{name}"))).collect();
+    // Both watch whom they wait for, and the second its own node. The first may watch its own, too, by now.
+    until("both wait", || {
+        let [second, third] = [1, 2].map(|number| bed.watched_by(&sessions[number]));
+        (paths[..2].iter().all(|path| second.contains(path)) && third.len() == 1).then_some(())
+    })
+    .await;
     let mut raw = bed.raw();
-    raw.delete(&bed.path(&format!("a/{}", queue[deleted]))).unwrap();
+    raw.delete(&paths[deleted]).unwrap();
     raw.close().unwrap();
     (first, [second, third])
 }
@@ -108,7 +113,7 @@ async fn a_next_in_line_of_any_kind_does_not_enter_without_its_node() {
             let count = waiting.len() + 1;
             until("it queues up", || (queue().len() == count).then_some(())).await;
             if count == 2 {
-                let watches = || bed.watched().iter().any(|path| path == first.path());
+                let watches = || bed.is_watched_beside(&sessions[0], first.path());
                 until(&format!("it watches: {kinds:?}"), || watches().then_some(())).await;
             }
         }
@@ -144,7 +149,7 @@ async fn a_next_in_line_that_was_cut_off_does_not_enter_without_its_node() {
         let first = one.mutex("a").unwrap().acquire().await.unwrap();
         let second = acquiring(&two, "a");
         let waiting = bed.until_contenders("a", 2).await;
-        until("it watches both", || (watches(&bed) >= 2).then_some(())).await;
+        until("it watches both", || (bed.watched_by(&two).len() == 2).then_some(())).await;
         let third = acquiring(&three, "a");
         bed.until_contenders("a", 3).await;
         proxy.refuse(true);

@@ -33,14 +33,14 @@ fn waiting(
 }
 
 /// Deletes the node of whoever waits behind this one, once it waits, and tells it; answers when.
-async fn remove(bed: &Bed, held: &Held) -> Instant {
+async fn remove(bed: &Bed, holder: &Session, held: &Held) -> Instant {
     let (directory, _) = held.path().rsplit_once('/').unwrap();
     let below = format!("{directory}/");
     let waits = |path: &String| path.starts_with(&below) && path != held.path();
     let node = until("the waiter has a node and waits", || {
         let mut nodes = bed.server().sessions().into_iter();
         let node = nodes.find_map(|one| one.ephemerals.into_iter().find(waits));
-        node.filter(|_| bed.watched().iter().any(|path| path == held.path()))
+        node.filter(|_| bed.is_watched_beside(holder, held.path()))
     })
     .await;
     let (mut raw, start) = (bed.raw(), Instant::now());
@@ -64,10 +64,10 @@ async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_s
             let control = Control::of(bed.server());
             let waiting = waiting(kind, &waiter, policy, blocks);
             for _ in 1..removals {
-                remove(&bed, &held).await;
+                remove(&bed, &holder, &held).await;
                 assert!(!waiting.is_finished(), "{call}");
             }
-            let start = remove(&bed, &held).await;
+            let start = remove(&bed, &holder, &held).await;
             let (taken, at) = soon("it gives up", waiting).await.unwrap();
             let error = taken.unwrap_err();
             // It is told, looks where it is, and is not there.
