@@ -453,12 +453,11 @@ async fn a_mutex_of_kazoos_layout_does_not_enter_beside_a_reader_that_was_a_writ
             let mutex = two.mutex("a").unwrap().with_driver(layout());
             async move { soon("the mutex", mutex.acquire()).await.unwrap() }
         });
-        until("it waits", || bed.watched().iter().any(|path| path == writing.path()).then_some(()))
-            .await;
+        until("it waits", || bed.is_watched_beside(&one, writing.path()).then_some(())).await;
         let reading = writing.downgrade().await.unwrap();
         // It looks, and watches the reader then.
         until("it waits for the reader", || {
-            let watched = bed.watched().iter().any(|path| path == reading.path());
+            let watched = bed.is_watched_beside(&one, reading.path());
             (watched || waiting.is_finished()).then_some(())
         })
         .await;
@@ -483,16 +482,17 @@ async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
         let semaphore = semaphore(&two);
         async move { soon("a permit", semaphore.acquire()).await.unwrap() }
     });
-    let mut raw = bed.raw();
+    let (mut raw, limit) = (bed.raw(), bed.path("limit"));
     until("it waits", || {
         (raw.children(&bed.path("a/leases")).unwrap_or_default().len() == 2).then_some(())
     })
     .await;
+    until("it watches the limit", || bed.watched_by(&two).contains(&limit).then_some(())).await;
     // It hears the limit for the first time, and looks again. Then nothing else happens: if the
     // raise came earlier it would be seen with that look, and this would show nothing.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let control = Control::of(bed.server());
-    raw.set_data(&bed.path("limit"), &[0, 0, 0, 2]).unwrap();
+    raw.set_data(&limit, &[0, 0, 0, 2]).unwrap();
     let start = Instant::now();
     let early = waiting.await.unwrap();
     // The limit, the queue, and the inner lock, which is given back.

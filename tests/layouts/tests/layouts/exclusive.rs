@@ -19,7 +19,9 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
         let lock = other.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
         async move { lock.acquire().await.unwrap() }
     });
-    until("both watch", || (bed.watched().len() == 1).then_some(())).await;
+    let both = [&session, &other];
+    let watches = |session| bed.watched_by(session).iter().any(|path| path == guard.path());
+    until("both watch", || both.into_iter().all(watches).then_some(())).await;
     let control = Control::of(bed.server());
     let mut raw = bed.raw();
     raw.delete(guard.path()).unwrap();
