@@ -88,7 +88,7 @@ async fn outage(root: &str, session_timeout: Duration, outage: Duration) -> Dura
 
 #[tokio::test]
 async fn an_outage_of_seconds_costs_neither_the_guard_nor_the_queue() {
-    outage("outage-3", Duration::from_secs(10), Duration::from_millis(3_500)).await;
+    outage("outage-3", Duration::from_secs(12), Duration::from_millis(3_500)).await;
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_notification_that_never_comes_only_delays() {
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&waiter, "a");
     // The holder's node, and its own.
-    until("the waiter watches", || (bed.watched().len() == 2).then_some(())).await;
+    until("the waiter watches", || (bed.watched_by(&waiter).len() == 2).then_some(())).await;
     let control = Control::of(bed.server());
     let lost = proxy.on(Matcher::notification(), Action::Drop);
     guard.release().await.unwrap();

@@ -212,7 +212,9 @@ async fn a_deletion_whose_answer_alone_is_swallowed_is_brought_to_its_end() {
         rule.release();
     }
     assert!(other.is_valid());
-    assert_eq!(before, (session.zookeeper_session(), proxy.connections_total()));
+    assert_eq!(before.0, session.zookeeper_session());
+    // Neither of the answers costs a connection; a busy machine may.
+    assert!(proxy.connections_total() - before.1 <= 1);
     other.release().await.unwrap();
     // Nothing is waited for any more.
     bed.end().await;
