@@ -58,27 +58,34 @@ async fn held(session: &Session) -> Vec<Lost> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_lost_all_permits_in_silence_gets_others_at_once() {
-    let bed = Bed::shared("anew-silence");
-    let proxy = bed.proxy();
-    let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy_while_broken(&[&session]).await;
-    let held = held(&session).await;
-    proxy.black_hole(true);
-    for (_, permits) in &held {
-        soon("the losses", async { tokio::join!(permits[0].lost(), permits[1].lost()) }).await;
-    }
-    proxy.heal();
-    until("it is connected", || session.is_ready().then_some(())).await;
-    for (semaphore, lost) in held {
-        let mut anew = vec![soon("a permit", semaphore.acquire()).await.unwrap()];
-        drop(lost);
-        anew.push(soon("the other one", semaphore.acquire()).await.unwrap());
-        assert!(anew.iter().all(|permit| permit.is_valid()), "{}", semaphore.path());
-        let busy = semaphore.try_acquire().await;
-        assert!(busy.is_err_and(|error| error.is_busy()), "{}", semaphore.path());
-    }
-    drop(busy);
-    bed.end().await;
+    Bed::measured("anew-silence", async |bed| {
+        let mut late = Vec::new();
+        let proxy = bed.proxy();
+        let session = bed.session_of_through(T, &proxy).await;
+        let busy = bed.busy_while_broken(&[&session]).await;
+        let held = held(&session).await;
+        proxy.black_hole(true);
+        for (_, permits) in &held {
+            soon("the losses", async { tokio::join!(permits[0].lost(), permits[1].lost()) }).await;
+        }
+        proxy.heal();
+        until("it is connected", || session.is_ready().then_some(())).await;
+        let control = Control::of(bed.server());
+        for ((semaphore, lost), kind) in held.into_iter().zip(KINDS) {
+            let (what, start) = (format!("after silence, of {}", name(kind)), Instant::now());
+            let mut anew = vec![soon("a permit", semaphore.acquire()).await.unwrap()];
+            late.extend(control.late(&what, start.elapsed(), Duration::ZERO, answers(kind)));
+            drop(lost);
+            anew.push(soon("the other one", semaphore.acquire()).await.unwrap());
+            assert!(anew.iter().all(|permit| permit.is_valid()), "{}", semaphore.path());
+            let busy = semaphore.try_acquire().await;
+            assert!(busy.is_err_and(|error| error.is_busy()), "{}", semaphore.path());
+        }
+        drop((busy, control));
+        bed.end().await;
+        late
+    })
+    .await;
 }
 
 /// Of a semaphore with three permits two are lost, because the node of one or of both is deleted. What is left
