@@ -84,7 +84,10 @@ async fn who_waited_longer_than_a_session_lasts_gets_a_guard_that_is_valid() {
     sleep(2 * short).await;
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();
-    let next = at_once("the grant", &control, waiting).await.unwrap();
+    let start = Instant::now();
+    let next = timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    // The list, and two commits: nothing was written for longer than a lease, and perhaps another one.
+    control.within_answers("the grant", start.elapsed(), Duration::ZERO, 4);
     assert!(next.is_valid() && !next.remaining().is_zero());
     next.release().await.unwrap();
     holder.close().await;
@@ -198,12 +201,12 @@ async fn a_change_of_the_node_ahead_is_no_grant() {
     let mutex = waiter.mutex("a").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     // The one ahead, and its own node.
-    until("the waiter watches", || watched.hits() == 2).await;
+    until("the waiter watches", || watched.hits() >= 2).await;
     // As somebody does who asks the holder to let go.
     let mut raw = raw();
     raw.set_data(guard.path(), b"__REVOKE__").unwrap();
     until("the waiter heard of it and watches again", || {
-        watched.hits() == 3 || waiting.is_finished()
+        watched.hits() >= 3 || waiting.is_finished()
     })
     .await;
     assert!(guard.is_valid() && !waiting.is_finished(), "two holders");

@@ -102,10 +102,7 @@ impl Bed {
         for session in &all {
             until("locks in all lanes", || (self.lanes(session) >= lanes).then_some(())).await;
         }
-        for grants in &busy.grants {
-            grants.take();
-        }
-        busy.since = Instant::now();
+        busy.count_anew();
         busy
     }
 
@@ -114,6 +111,16 @@ impl Bed {
         let below = self.path(&format!("busy/s{}/held", session.id()));
         let holds = |path: &String| path.starts_with(&below);
         self.server().sessions().iter().filter(|lane| lane.ephemerals.iter().any(holds)).count()
+    }
+}
+
+impl Busy {
+    /// Counts what is granted from now on.
+    pub(crate) fn count_anew(&mut self) {
+        for grants in &self.grants {
+            grants.take();
+        }
+        self.since = Instant::now();
     }
 }
 

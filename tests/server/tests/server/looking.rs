@@ -51,16 +51,17 @@ async fn a_queue_is_followed_from_before_its_directory_exists() {
     for round in 0..20 {
         let name = format!("deep/n{round}/a");
         let mut events = session.site(&name).unwrap().events();
+        let (two, seen_two) = tokio::sync::oneshot::channel();
         let following = tokio::spawn(async move {
-            let mut seen = Vec::new();
-            while seen.len() < 3 {
-                seen.push(events.next().await.unwrap());
-            }
+            let mut seen = vec![events.next().await.unwrap(), events.next().await.unwrap()];
+            two.send(()).unwrap();
+            seen.push(events.next().await.unwrap());
             seen
         });
         let guard = other.mutex(&name).unwrap().acquire().await.unwrap();
         // Both Joined and Granted are told before the release, which could hide them.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let told = tokio::time::timeout(Duration::from_secs(4), seen_two).await;
+        told.expect("a slow look comes after five seconds at the earliest").unwrap();
         guard.release().await.unwrap();
         let seen = tokio::time::timeout(Duration::from_secs(4), following).await;
         let seen = seen.expect("a slow look comes after five seconds at the earliest").unwrap();
