@@ -18,7 +18,7 @@ use crate::base::caller::Caller;
 use crate::base::chain::drop_chain;
 use crate::base::mode::Mode;
 use crate::guard::limit::HoldLimit;
-use crate::local::grant::{Grant, Hold, Kept, Nested};
+use crate::local::grant::{Grant, Hold, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
 
 /// The child slot of a hold: one nested call takes it alone, or nested readers share it.
@@ -45,8 +45,6 @@ struct Sibling {
     inside: bool,
     /// Whether it has ended, and those that were nested in it keep the slot.
     ended: bool,
-    /// The slot of what is nested in it.
-    nested: Option<Weak<Slot>>,
 }
 
 /// The largest number of readers that share a slot.
@@ -66,26 +64,14 @@ impl Slot {
     }
 
     /// Takes the last place.
-    fn ask(self: Arc<Self>, who: Caller, mode: Mode, kept: Kept) -> Asked {
+    fn ask(self: Arc<Self>, grant: Arc<Grant>, who: Caller, mode: Mode, kept: Kept) -> Asked {
         let mut siblings = self.siblings();
         siblings.asked += 1;
         let number = siblings.asked;
-        let (inside, ended, nested) = (false, false, None);
-        siblings.all.push(Sibling { number, who, mode, kept, inside, ended, nested });
+        let (inside, ended) = (false, false);
+        siblings.all.push(Sibling { number, who, mode, kept, inside, ended });
         drop(siblings);
-        Asked { slot: self, number, mode }
-    }
-}
-
-impl Nested for Slot {
-    fn each(&self, show: &mut dyn FnMut(Kept, &Caller)) {
-        let deeper: Vec<_> = {
-            let siblings = self.siblings();
-            let inside = siblings.all.iter().filter(|sibling| sibling.inside && !sibling.ended);
-            inside.for_each(|sibling| show(sibling.kept, &sibling.who));
-            siblings.all.iter().filter_map(|sibling| sibling.nested.as_ref()?.upgrade()).collect()
-        };
-        deeper.iter().for_each(|slot| slot.each(show));
+        Asked { slot: self, grant, number, mode }
     }
 }
 
@@ -97,6 +83,7 @@ fn share(mode: Mode) -> u32 {
 #[derive(Debug)]
 pub struct Asked {
     slot: Arc<Slot>,
+    grant: Arc<Grant>,
     number: u64,
     mode: Mode,
 }
@@ -196,7 +183,10 @@ impl Turn {
         if let Some(turn) = &frame.own.turn {
             self.around = Some(turn.upgrade()?);
         }
-        Some(NestedTurn(Arc::new(self)))
+        let turn = NestedTurn(Arc::new(self));
+        let Turn { asked, .. } = &*turn.0;
+        asked.change(|sibling| asked.grant.nest(turn.key(), sibling.kept, sibling.who));
+        Some(turn)
     }
 }
 
@@ -206,20 +196,26 @@ impl Drop for Turn {
     }
 }
 
-/// The turn of a nested guard. The guards in its scope keep that turn, too: as long as one of them holds
-/// the lock, no sibling does.
+/// The turn of a nested guard, which keeps the grant. The guards in its scope keep that turn, too: as long as
+/// one of them holds the lock, no sibling does.
 #[derive(Debug)]
 pub struct NestedTurn(Arc<Turn>);
 
 impl NestedTurn {
-    /// Sets the slot of what is nested in the guard.
-    pub fn set_nested(&self, slot: &Arc<Slot>) {
-        self.0.asked.change(|sibling| sibling.nested = Some(Arc::downgrade(slot)));
-    }
-
     /// Records that the guard was detached.
     pub fn detach(&self) {
         self.0.asked.change(|sibling| sibling.kept = Kept::Detached);
+        self.0.asked.grant.detach_nested(self.key());
+    }
+
+    /// Records that the guard has the only hold.
+    pub fn is_last(&self) {
+        self.0.asked.grant.is_left_to(self.key());
+    }
+
+    /// By what the grant knows it.
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// The turn, as long as somebody keeps it.
@@ -231,6 +227,7 @@ impl NestedTurn {
 impl Drop for NestedTurn {
     fn drop(&mut self) {
         self.0.asked.change(|sibling| sibling.ended = true);
+        self.0.asked.grant.nested_ended(self.key());
     }
 }
 
@@ -319,7 +316,7 @@ impl Frame {
 
     /// Takes a place among the nested calls of this one.
     pub fn ask(&self, who: Caller, mode: Mode, kept: Kept) -> Asked {
-        self.own.slot.clone().ask(who, mode, kept)
+        self.own.slot.clone().ask(self.own.grant.clone(), who, mode, kept)
     }
 
     /// Adds a hold of the lock, unless the outermost call has already returned it.
@@ -435,5 +432,19 @@ mod tests {
         }
         // The thread of a test has two MiB.
         drop(innermost);
+    }
+
+    /// The guard around goes between the turn of a nested call and its hold, or the lock is lost there.
+    #[tokio::test]
+    async fn a_nested_call_that_fails_once_it_has_its_turn_is_in_nobodys_way() {
+        let guard = Session::embedded().mutex("a").unwrap().acquire().await.unwrap();
+        let other = tokio::spawn(async { Caller::task() }).await.unwrap();
+        let frame = guard.frame();
+        let turn = frame.ask(other, Mode::Mutex, Kept::ByGuard).turn_now().unwrap();
+        let nested = turn.within(&frame).unwrap();
+        let grant = frame.grant();
+        assert!(!grant.begins_anew(grant.who()) && grant.lease().stays());
+        drop(nested);
+        assert!(!grant.lease().stays());
     }
 }

@@ -333,15 +333,7 @@ impl<K: Kind> Guard<K> {
     }
 
     fn slot(&self) -> Arc<Slot> {
-        let begin = || {
-            let slot = Slot::free();
-            match &self.turn {
-                Some(turn) => turn.set_nested(&slot),
-                None => self.grant().set_nested(slot.clone()),
-            }
-            slot
-        };
-        self.children.get_or_init(begin).clone()
+        self.children.get_or_init(Slot::free).clone()
     }
 
     /// Runs `body` in the scope of this guard. If the body acquires the same lock, that acquire is
@@ -526,10 +518,7 @@ impl<K: Kind> Drop for Guard<K> {
 /// Tells those who go on, once the hold was given back.
 fn leave(grant: &Grant, turn: Option<NestedTurn>) {
     match turn {
-        Some(turn) => {
-            drop(turn);
-            grant.nested_ended();
-        }
+        Some(turn) => drop(turn),
         None => grant.has_left(),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -28,7 +28,8 @@ mod source;
 
 use hold::{AWAITED, COUNT, is_open};
 pub use hold::{Hold, Sole};
-pub use keepers::{Kept, Nested};
+pub use keepers::Kept;
+use keepers::Nested;
 pub use source::{GrantSource, SteppingDown};
 
 /// One grant. It ends with its last hold, and the lock then passes to the next caller.
@@ -51,12 +52,9 @@ pub struct Grant {
     holds: AtomicUsize,
     end: Notify,
     kept: AtomicU8,
-    /// The calls that are nested in the guard to which it was granted.
-    nested: OnceLock<Arc<dyn Nested>>,
-    /// Whether that guard has gone, and they hold the lock on.
-    is_left: AtomicBool,
-    /// Who has lost it, and begins anew.
-    anew: OnceLock<Box<Caller>>,
+    /// Who keeps it as well, and who begins anew: of most grants nobody. It is locked while the queue is, and
+    /// never the other way round.
+    nested: OnceLock<Box<Mutex<Nested>>>,
 }
 
 /// The leases of further permits.
@@ -124,8 +122,6 @@ impl Grant {
             end: Notify::new(),
             kept: AtomicU8::new(Kept::InScope as u8),
             nested: OnceLock::new(),
-            is_left: AtomicBool::new(false),
-            anew: OnceLock::new(),
         })
     }
 

@@ -28,7 +28,7 @@ pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
 /// The same of one that may have lost the lock, and has not given it back.
 pub fn stops_owner(who: &Caller, holder: &Grant) -> bool {
     who.is_blocking()
-        && holder.is_any_keeper(|kept, by| match kept {
+        && holder.is_worked_under(|kept, by| match kept {
             Kept::InScope => who.stops(by) || who.is_same_task(by),
             Kept::ByGuard => who.stops(by),
             Kept::Detached => false,
@@ -40,7 +40,7 @@ pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
     who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
 }
 
-/// Whether a newcomer is the holder that lost one of these leases. Another branch of it may still work
+/// Whether a newcomer is a holder that lost one of these leases. Another branch of it may still work
 /// under the lost guard; it was told, and only the token protects from it. The branch that starts over
 /// would wait for itself for ever.
 pub fn starts_anew(who: &Caller, holder: &Grant) -> bool {

@@ -4,6 +4,7 @@
 // What cannot be had fails the test.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod anew;
 mod answers;
 mod at_most;
 mod attribute;

@@ -10,7 +10,7 @@ use zklock::{
     carry_sync,
 };
 
-use crate::support::{Inside, contenders, join_all, on, store};
+use crate::support::{Inside, contenders, join_all, on, prompt, store};
 
 #[tokio::test]
 async fn three_deep_and_free_only_after_the_outermost() {
@@ -481,4 +481,19 @@ async fn a_nested_call_keeps_its_deadline() {
             drop(mutex.try_acquire().await.unwrap());
         })
         .await;
+}
+
+/// Each guard gives the lock to one in its own scope, and goes.
+#[tokio::test]
+async fn a_lock_is_passed_on_from_scope_to_scope_any_number_of_times() {
+    let (_store, session) = prompt();
+    let mutex = session.mutex("a").unwrap();
+    let mut guard = mutex.acquire().await.unwrap();
+    for _ in 0..100_000 {
+        let next = guard.scope(mutex.acquire()).await.unwrap();
+        guard = next;
+    }
+    assert!(mutex.try_acquire().await.unwrap_err().is_busy());
+    drop(guard);
+    drop(mutex.try_acquire().await.unwrap());
 }

@@ -1,8 +1,7 @@
 //! By what a grant is kept, and by whom.
 
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use super::Grant;
 use crate::base::caller::Caller;
@@ -19,83 +18,148 @@ pub enum Kept {
     Detached,
 }
 
-/// The calls that are nested in a guard, however deep.
-pub trait Nested: fmt::Debug + Send + Sync {
-    /// Shows by what each of them keeps the lock, and who it is.
-    fn each(&self, show: &mut dyn FnMut(Kept, &Caller));
+/// Those who keep a grant besides the guard to which it was granted. It is a list, however deep they are nested:
+/// whoever comes to the lock looks through it.
+#[derive(Debug, Default)]
+pub(super) struct Nested {
+    inside: Vec<Keeper>,
+    /// Whether that guard has gone, and they hold the lock on.
+    is_left: bool,
+    /// Whether whoever has that guard has lost the lock, and begins anew.
+    is_anew: bool,
+    /// Whether anybody does.
+    any_anew: bool,
+}
+
+/// A call that is nested in the guard.
+#[derive(Debug)]
+struct Keeper {
+    /// As long as it keeps the grant, nobody else has this key.
+    key: usize,
+    kept: Kept,
+    who: Caller,
+    is_anew: bool,
 }
 
 impl Grant {
-    /// Sets by what it is kept.
+    /// Sets by what the guard to which it was granted keeps it.
     pub fn keep(&self, kept: Kept) {
         self.kept.store(kept as u8, Ordering::Relaxed);
     }
 
-    /// Sets what is nested in the guard to which it was granted.
-    pub fn set_nested(&self, nested: Arc<dyn Nested>) {
-        // It has one.
-        let _ = self.nested.set(nested);
-    }
-
-    /// The guard to which it was granted has gone. If the lock is still held, it is by nested calls.
-    pub fn has_left(&self) {
-        if self.is_open() {
-            self.is_left.store(true, Ordering::Release);
-        }
-    }
-
-    /// What holds the lock on, if the guard to which it was granted has gone.
-    fn left_to(&self) -> Option<&Arc<dyn Nested>> {
-        self.nested.get().filter(|_| self.is_left.load(Ordering::Acquire))
-    }
-
-    /// A caller that has lost it begins anew. Returns whether nobody else works under it; otherwise
-    /// [it does so](Grant::nested_ended) when the last of these nested calls has ended.
-    pub fn begins_anew(&self, who: &Caller) -> bool {
-        self.anew.get_or_init(|| Box::new(*who));
-        !self.is_used_by_others(who)
-    }
-
-    /// A nested call has ended.
-    pub fn nested_ended(&self) {
-        if let Some(who) = self.anew.get()
-            && !self.is_used_by_others(who)
-        {
-            self.queue.clone().begin_anew(self);
-        }
-    }
-
-    /// Whether a nested call of somebody else works under it.
-    fn is_used_by_others(&self, who: &Caller) -> bool {
-        let mut others = false;
-        if let Some(nested) = self.nested.get() {
-            nested.each(&mut |kept, by| others |= kept != Kept::ByGuard || !who.is_same(by));
-        }
-        others
-    }
-
-    /// By what it is kept; what is left to nested calls belongs to nobody in particular.
+    /// By what the guard to which it was granted keeps it.
     pub fn kept(&self) -> Kept {
         match self.kept.load(Ordering::Relaxed) {
-            _ if self.left_to().is_some() => Kept::Detached,
             0 => Kept::InScope,
             1 => Kept::ByGuard,
             _ => Kept::Detached,
         }
     }
 
-    /// Shows by what each of those keeps it who are known to, and who it is.
-    fn each_keeper(&self, mut show: impl FnMut(Kept, &Caller)) {
-        match self.left_to() {
-            Some(nested) => nested.each(&mut show),
-            None => show(self.kept(), &self.who),
+    /// Those who are nested in it, if anybody ever was.
+    fn nested(&self) -> Option<MutexGuard<'_, Nested>> {
+        self.nested.get().map(|nested| nested.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn nested_or_new(&self) -> MutexGuard<'_, Nested> {
+        let nested = self.nested.get_or_init(Box::default);
+        nested.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call that is nested in it has its turn.
+    pub fn nest(&self, key: usize, kept: Kept, who: Caller) {
+        self.nested_or_new().inside.push(Keeper { key, kept, who, is_anew: false });
+    }
+
+    /// The guard of a nested call was detached.
+    pub fn detach_nested(&self, key: usize) {
+        if let Some(mut nested) = self.nested() {
+            let mut inside = nested.inside.iter_mut();
+            if let Some(keeper) = inside.find(|keeper| keeper.key == key) {
+                keeper.kept = Kept::Detached;
+            }
         }
     }
 
-    /// Whether this is so of somebody who keeps it.
-    pub fn is_any_keeper(&self, so: impl Fn(Kept, &Caller) -> bool) -> bool {
+    /// A nested call has ended.
+    pub fn nested_ended(&self, key: usize) {
+        if let Some(mut nested) = self.nested() {
+            nested.inside.retain(|keeper| keeper.key != key);
+        }
+        self.let_in_who_begins_anew();
+    }
+
+    /// The guard to which it was granted has gone. If the lock is still held, it is by nested calls.
+    pub fn has_left(&self) {
+        // Also where the only hold was taken out, which may be put back.
+        if self.holds() > 0 {
+            self.nested_or_new().is_left = true;
+            self.let_in_who_begins_anew();
+        }
+    }
+
+    /// Whether that guard has gone, and nested calls hold the lock on.
+    pub fn is_left(&self) -> bool {
+        self.nested().is_some_and(|nested| nested.is_left)
+    }
+
+    /// A nested call has the only hold: the others have gone, and perhaps have not said so.
+    pub fn is_left_to(&self, key: usize) {
+        let mut nested = self.nested_or_new();
+        nested.is_left = true;
+        nested.inside.retain(|keeper| keeper.key == key);
+    }
+
+    /// By what it is kept, and by whom, where only one does.
+    pub fn keeper(&self) -> (Kept, Caller) {
+        let nested = self.nested();
+        match nested.as_deref().filter(|nested| nested.is_left) {
+            None => (self.kept(), self.who),
+            Some(left) => match left.inside.first() {
+                Some(Keeper { kept, who, .. }) => (*kept, *who),
+                None => (Kept::Detached, self.who),
+            },
+        }
+    }
+
+    /// A caller that has lost it begins anew. Returns whether nobody works under it any more; otherwise
+    /// those who begin anew are let in when the last one who does has gone, or begins anew as well.
+    pub fn begins_anew(&self, who: &Caller) -> bool {
+        let mut nested = self.nested_or_new();
+        nested.any_anew = true;
+        nested.is_anew |= self.who.is_same(who);
+        let own = nested.inside.iter_mut().filter(|keeper| keeper.who.is_same(who));
+        own.for_each(|keeper| keeper.is_anew = true);
+        drop(nested);
+        !self.is_worked_under(|_, _| true)
+    }
+
+    /// The node goes if those who begin anew waited for nobody but the one who has just gone.
+    fn let_in_who_begins_anew(&self) {
+        let any_anew = self.nested().is_some_and(|nested| nested.any_anew);
+        if any_anew && !self.is_worked_under(|_, _| true) {
+            self.queue.clone().begin_anew(self);
+        }
+    }
+
+    /// Shows by what each of those keeps it who do, who it is, and whether it begins anew.
+    fn each_keeper(&self, mut show: impl FnMut(Kept, &Caller, bool)) {
+        let nested = self.nested();
+        let nested = nested.as_deref();
+        if nested.is_none_or(|nested| !nested.is_left) {
+            show(self.kept(), &self.who, nested.is_some_and(|nested| nested.is_anew));
+        }
+        let inside = nested.into_iter().flat_map(|nested| &nested.inside);
+        inside.for_each(|Keeper { kept, who, is_anew, .. }| show(*kept, who, *is_anew));
+    }
+
+    /// Whether this is so of somebody who keeps it, and does not begin anew.
+    pub fn is_worked_under(&self, so: impl Fn(Kept, &Caller) -> bool) -> bool {
         let mut any = false;
-        self.each_keeper(|kept, who| any |= so(kept, who));
+        self.each_keeper(|kept, who, is_anew| {
+            let works = !is_anew || kept != Kept::ByGuard;
+            any |= works && so(kept, who);
+        });
         any
     }
 
@@ -103,7 +167,7 @@ impl Grant {
     pub fn kept_by(&self, is: impl Fn(&Caller) -> bool) -> Option<Caller> {
         let mut found = None;
         if self.is_open() {
-            self.each_keeper(|kept, who| {
+            self.each_keeper(|kept, who, _| {
                 found = found.or((kept == Kept::ByGuard && is(who)).then_some(*who));
             });
         }

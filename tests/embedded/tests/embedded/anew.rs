@@ -1,0 +1,107 @@
+//! Who lost a lock acquires it anew, while others work in the scope of what it lost, or as one of them.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::{Embedded, LockOptions, Session, StopAt, carry};
+
+use crate::support::store;
+
+/// Longer than anybody waits who does not wait for ever.
+const LONG: Duration = Duration::from_secs(10);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn strict() -> LockOptions {
+    LockOptions::default().stop_at(StopAt::Suspect)
+}
+
+/// What is held is lost, and its node stays: the ZooKeeper session lives on.
+async fn lose(store: &Embedded, session: &Session) {
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    sleep(Duration::from_millis(5)).await;
+    faults.reconnect();
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_lost_it_together_begin_anew_together() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_options(strict());
+    let outer = lock.write().await.unwrap();
+    let tasks = [(); 2].map(|()| {
+        let (inside, again) = (lock.clone(), lock.clone());
+        let nested = outer.scope_sync(|| carry(async move { inside.read().await.unwrap() }));
+        crate::spawn(async move {
+            let lost = nested.await;
+            lost.lost().await;
+            sleep(SECOND).await;
+            drop(again.read().await.unwrap());
+            drop(lost);
+        })
+    });
+    sleep(SECOND).await;
+    drop(outer);
+    lose(&store, &session).await;
+    for task in tasks {
+        timeout(LONG, task).await.unwrap().unwrap();
+    }
+}
+
+/// One who has given up is in nobody's way, and the last one who works on lets the others in.
+#[tokio::test(start_paused = true)]
+async fn who_begins_anew_waits_only_for_those_who_do_not() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_options(strict());
+    let outer = lock.write().await.unwrap();
+    let tasks = [0, 1, 2].map(|nth| {
+        let (inside, again) = (lock.clone(), lock.clone());
+        let nested = outer.scope_sync(|| carry(async move { inside.read().await.unwrap() }));
+        crate::spawn(async move {
+            let lost = nested.await;
+            lost.lost().await;
+            sleep(2 * nth * SECOND).await;
+            match nth {
+                0 => assert!(again.read_timeout(SECOND).await.unwrap_err().is_busy()),
+                1 => drop(again.read().await.unwrap()),
+                _ => {}
+            }
+            drop(lost);
+        })
+    });
+    sleep(SECOND).await;
+    drop(outer);
+    lose(&store, &session).await;
+    for task in tasks {
+        timeout(LONG, task).await.unwrap().unwrap();
+    }
+}
+
+/// Its nested guard is outside of the scope by then. It waits for the one around, until that has gone or begins
+/// anew as well.
+#[tokio::test(start_paused = true)]
+async fn who_begins_anew_beside_the_guard_around_waits_for_that_one_alone() {
+    for keeps in [false, true] {
+        let (store, session) = store();
+        let mutex = session.mutex("a").unwrap().with_options(strict());
+        let outer = mutex.acquire().await.unwrap();
+        let (inside, again) = (mutex.clone(), mutex.clone());
+        let nested = outer.scope_sync(|| carry(async move { inside.acquire().await.unwrap() }));
+        let task = crate::spawn(async move {
+            let lost = nested.await;
+            lost.lost().await;
+            drop(again.acquire().await.unwrap());
+            drop(lost);
+        });
+        sleep(SECOND).await;
+        lose(&store, &session).await;
+        sleep(SECOND).await;
+        assert!(!task.is_finished(), "beside the guard around");
+        let outer = Some(outer).filter(|_| keeps);
+        if keeps {
+            drop(timeout(LONG, mutex.acquire()).await.unwrap().unwrap());
+        }
+        timeout(LONG, task).await.unwrap().unwrap();
+        drop(outer);
+    }
+}
