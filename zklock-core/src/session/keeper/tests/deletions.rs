@@ -236,6 +236,26 @@ async fn who_waits_for_the_turn_of_a_node_in_doubt_does_not_wait_for_the_end_of_
     assert_eq!(timeout(MOMENT, next).await.unwrap().unwrap_err(), RequestError::ConnectionLoss);
 }
 
+/// A request that is sent meanwhile is applied after the reconnect, when nobody may want it any more.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_its_turn_creates_a_node_only_while_connected() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    generation.coordinator().create("/d", b"", NodeKind::Persistent).await.unwrap();
+    let turn = generation.gate("/d").lock_owned().await;
+    let (prefix, payload) = ("n-".to_owned(), Vec::new());
+    let (proof, kind) = (Proof::Owner, NodeKind::EphemeralSequential);
+    let node = NewNode { prefix, payload, proof, kind };
+    let mut made = pin!(PendingCreate::send(generation, "/d".into(), node));
+    assert!(timeout(MOMENT, &mut made).await.is_err());
+    kept.faults.disconnect();
+    drop(turn);
+    assert!(timeout(MOMENT, &mut made).await.is_err());
+    assert!(!made.is_sent());
+    kept.faults.reconnect();
+    made.await.unwrap();
+}
+
 /// The server may not have heard yet of a mark whose write was not answered.
 #[tokio::test(start_paused = true)]
 async fn a_mark_in_doubt_is_looked_for_behind_what_the_leader_knows() {

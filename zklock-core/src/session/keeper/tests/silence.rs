@@ -254,6 +254,21 @@ async fn a_heartbeat_whose_answer_is_forgotten_is_sent_again_in_time() {
     }
 }
 
+/// Not with the next heartbeat, which is due later.
+#[tokio::test(start_paused = true)]
+async fn leases_that_run_out_between_two_heartbeats_are_lost_at_once() {
+    let kept = kept().await;
+    let _node = kept.hold("/a", StopAt::Lost).await;
+    sleep(T / 12).await;
+    kept.generation.create("/b", b"", NodeKind::Ephemeral).await.unwrap();
+    let lease = kept.generation.lease().timing().lease;
+    kept.faults.hold_requests();
+    sleep(lease - MOMENT).await;
+    assert_eq!(kept.generation.losses(), 0);
+    sleep(2 * MOMENT).await;
+    assert_eq!(kept.generation.losses(), 1);
+}
+
 /// However many heartbeats are sent before the first of them is answered.
 #[tokio::test(start_paused = true)]
 async fn a_guard_is_valid_while_answers_come_late_and_regularly() {
