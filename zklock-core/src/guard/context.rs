@@ -303,10 +303,13 @@ impl Frame {
         self.own.grant.is_open() && nested.is_none_or(|turn| turn.strong_count() > 0)
     }
 
-    /// Whether this is the scope of a nested guard that has gone.
+    /// Whether this is the scope of a guard that has gone.
     pub fn has_ended(&self) -> bool {
         let is_there = |turn: Arc<Turn>| !turn.asked.has_ended();
-        self.own.turn.as_ref().is_some_and(|turn| !turn.upgrade().is_some_and(is_there))
+        match &self.own.turn {
+            Some(turn) => !turn.upgrade().is_some_and(is_there),
+            None => self.own.grant.is_left(),
+        }
     }
 
     /// The innermost frame around this one that still holds a lock for which `holds` is true.
@@ -446,5 +449,19 @@ mod tests {
         assert!(!grant.begins_anew(grant.who()) && grant.lease().stays());
         drop(nested);
         assert!(!grant.lease().stays());
+    }
+
+    /// The other one had taken the only hold out to step down, and puts it back.
+    #[tokio::test]
+    async fn a_guard_that_goes_beside_a_downgrade_has_gone() {
+        let lock = Session::embedded().rw_lock("a").unwrap();
+        let mut guard = lock.write().await.unwrap();
+        let grant = guard.frame().grant().clone();
+        let mut nested = grant.hold_again().unwrap();
+        drop(guard.hold.take());
+        let sole = nested.take_only().unwrap();
+        grant.has_left();
+        let _hold = sole.put_back();
+        assert!(grant.is_left());
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
+use crate::guard::context::NestedTurn;
 use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
 use crate::local::grant::Grant;
 use crate::observe::observer::{Event, Granted, GrantedBy};
@@ -47,6 +48,7 @@ impl RwLockWriteGuard {
                        that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
+        self.turn.iter().for_each(NestedTurn::is_last);
         let mut releasing = Releasing(Some(self.grant()), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,

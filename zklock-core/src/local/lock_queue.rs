@@ -150,6 +150,7 @@ impl Queue<Locks> {
             Ok(to) => Arc::new(to),
             Err(error) => return Err((error, sole.put_back())),
         };
+        let (kept, who) = writer.keeper();
         let now = self.now();
         let reader = Grant::new(Terms {
             queue: self.clone(),
@@ -157,13 +158,13 @@ impl Queue<Locks> {
             more: empty(),
             token: to.next_token(),
             mode: Mode::Read,
-            who: *writer.who(),
+            who,
             label: writer.label().cloned(),
             ahead: 0,
             linger: writer.linger(),
             since: now,
         });
-        reader.keep(writer.kept());
+        reader.keep(kept);
         self.note_single(&reader);
         let granted = reader.clone().hold();
         let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
@@ -205,11 +206,11 @@ impl Engine for Locks {
         let (who, mode, since) = (waiting.who, waiting.wants, waiting.since);
         let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = queue.lock();
-        let is_own = |holder: &Grant| holder.kept_by(&is_own).is_some();
         let own = OnceCell::new();
         let conflict = |by: &Weak<Grant>| {
             let Some(by) = by.upgrade() else { return Conflict::None };
-            let (is_own, stops) = (is_own(&by), stops_holder(&who, &by));
+            let (keeper, stops) = (by.kept_by(&is_own), stops_holder(&who, &by));
+            let is_own = keeper.is_some();
             let conflict = match starts_anew(&who, &by) {
                 true if by.begins_anew(&who) => Conflict::LetGo,
                 true => Conflict::None,
@@ -217,8 +218,9 @@ impl Engine for Locks {
                 false if is_own && by.is_valid() || stops => Conflict::Own,
                 false => Conflict::None,
             };
-            if is_own {
-                let _ = own.set(by);
+            // What goes is in nobody's way.
+            if let Some(keeper) = keeper.filter(|_| conflict != Conflict::LetGo) {
+                let _ = own.set((by, keeper));
             }
             conflict
         };
@@ -253,11 +255,12 @@ impl Engine for Locks {
             joined.give_up();
             return (queue.refuse(itself::stuck()), None);
         }
-        let own = own.into_inner().or_else(|| beside.into_iter().find(|by| is_own(by)));
+        let of_own = |by: Arc<Grant>| by.kept_by(&is_own).map(|keeper| (by, keeper));
+        let own = own.into_inner().or_else(|| beside.into_iter().find_map(of_own));
         let elsewhere =
             if own.is_none() && others_may_hold { queue.elsewhere() } else { Vec::new() };
-        let own = own.or_else(|| elsewhere.into_iter().find(|by| is_own(by)));
-        (joined, own.map(|by| queue.perhaps(&by)))
+        let own = own.or_else(|| elsewhere.into_iter().find_map(of_own));
+        (joined, own.map(|(by, keeper)| queue.perhaps(&by, keeper)))
     }
 
     /// Not a future around another one, which each waiter would keep.

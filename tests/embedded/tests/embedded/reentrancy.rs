@@ -216,7 +216,7 @@ async fn who_waits_in_a_scope_whose_guard_has_gone_takes_turns_further_out() {
 }
 
 /// Another thread has the lock inside, for a while longer than the body of the scope.
-fn leaves_behind(mutex: &Mutex) -> JoinHandle<()> {
+pub(crate) fn leaves_behind(mutex: &Mutex) -> JoinHandle<()> {
     let mutex = mutex.clone();
     let (tell, told) = std::sync::mpsc::channel();
     let child = std::thread::spawn(carry_sync(move || {
@@ -335,6 +335,23 @@ async fn who_is_in_the_scope_of_a_reader_that_has_gone_writes_after_what_that_ha
     drop(left);
     timeout(Duration::from_secs(1), carried).await.unwrap().unwrap().unwrap();
     drop(writing);
+}
+
+/// The same where nobody is around that reader.
+#[tokio::test(start_paused = true)]
+async fn who_is_in_the_scope_of_an_outermost_reader_that_has_gone_writes_too() {
+    let (_store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let reader = lock.read().await.unwrap();
+    let left = reader.scope(lock.read()).await.unwrap();
+    let again = lock.clone();
+    let carried = reader.scope_sync(|| carry(async move { again.write().await.map(drop) }));
+    drop(reader);
+    let carried = crate::spawn(carried);
+    sleep(Duration::from_millis(10)).await;
+    assert!(!carried.is_finished(), "it does not wait for what the reader has left");
+    drop(left);
+    timeout(Duration::from_secs(1), carried).await.unwrap().unwrap().unwrap();
 }
 
 /// Readers that a writer's scope has are readers: one that tried to write could meet another.

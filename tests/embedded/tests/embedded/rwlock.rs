@@ -778,3 +778,30 @@ async fn a_nested_writer_that_is_left_steps_down() {
     reading.release().await.unwrap();
     drop(lock.try_write().await.unwrap());
 }
+
+/// The reader is that of whoever has the nested guard, and neither of the one around nor of nobody.
+#[tokio::test]
+async fn a_reader_that_was_a_nested_writer_is_in_its_task() {
+    let (store, session) = store();
+    let lock = lock(&session).with_options(LockOptions::default().stop_at(StopAt::Suspect));
+    for detached in [false, true] {
+        let writing = lock.write().await.unwrap();
+        let nested = writing.scope(lock.write()).await.unwrap();
+        drop(writing);
+        let nested = if detached { nested.detach() } else { nested };
+        let reading = nested.downgrade().await.unwrap();
+        let error = lock.blocking_write_timeout(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind() == ErrorKind::Deadlock, !detached, "{error:#}");
+        drop(reading);
+    }
+    let writing = lock.write().await.unwrap();
+    let nested = writing.scope(lock.write()).await.unwrap();
+    drop(writing);
+    let lost = nested.downgrade().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    lost.lost().await;
+    faults.reconnect();
+    drop(timeout(Duration::from_secs(10), lock.write()).await.unwrap().unwrap());
+    drop(lost);
+}

@@ -96,10 +96,10 @@ impl Queue<Locks> {
     }
 
     /// Describes that the caller holds this lock itself.
-    pub(super) fn perhaps(&self, by: &Arc<Grant>) -> Perhaps {
+    pub(super) fn perhaps(&self, by: &Arc<Grant>, keeper: Caller) -> Perhaps {
         let (by, clock) = (Arc::downgrade(by), self.session().clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
-            let who = by.upgrade()?.kept_by(|_| true)?;
+            let who = by.upgrade()?.kept_by(|other| *other == keeper)?;
             Some(format!("{who} holds the lock itself, by a guard outside of any scope"))
         })
     }
