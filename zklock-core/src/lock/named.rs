@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_lite::future::or;
+
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
@@ -216,6 +218,7 @@ impl NamedLock {
         let clock = self.session.clock().clone();
         let own = asked.own(who);
         let perhaps = own.map(|own| Perhaps::new(clock.clone(), self.name.to_shared(), own));
+        let view = GuardView::of_one(frame);
         let turn = async {
             let turn = match wait {
                 Wait::Forever => asked.turn().await,
@@ -227,18 +230,25 @@ impl NamedLock {
                     deadline.bound(asked.turn()).await.ok().flatten()
                 }
             };
-            turn.ok_or_else(|| {
+            turn.map(Some).ok_or_else(|| {
+                if frame.grant().is_open() && !frame.grant().lease().is_valid() {
+                    return view.lost_error();
+                }
                 let holder = frame.grant().queue().holder_here(None);
                 let why = "by another call nested in the same scope";
                 self.error(ErrorKind::Busy, why).held_by(holder)
             })
         };
+        // A sibling may end only after this call.
+        let lost = async {
+            frame.grant().lost().await;
+            if frame.grant().is_open() { Err(view.lost_error()) } else { Ok(None) }
+        };
         let cancelled = Cancelled(Some((self, K::MODE, since)));
-        let turn = telling(perhaps, who, turn).await;
+        let turn = telling(perhaps, who, or(turn, lost)).await;
         cancelled.ended();
-        let Some(turn) = turn?.within(frame) else { return Ok(None) };
+        let Some(turn) = turn?.and_then(|turn| turn.within(frame)) else { return Ok(None) };
         let Some(hold) = frame.hold_again() else { return Ok(None) };
-        let view = GuardView::of_one(frame);
         if !frame.grant().lease().is_valid() || view.is_over_time() {
             return Err(view.lost_error());
         }

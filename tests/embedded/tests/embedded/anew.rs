@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Embedded, LockOptions, Session, StopAt, carry};
+use zklock::{Embedded, ErrorKind, LockOptions, Session, StopAt, carry};
 
-use crate::support::store;
+use crate::reentrancy::leaves_behind;
+use crate::support::{on, store};
 
 /// Longer than anybody waits who does not wait for ever.
 const LONG: Duration = Duration::from_secs(10);
@@ -104,4 +105,61 @@ async fn who_begins_anew_beside_the_guard_around_waits_for_that_one_alone() {
         timeout(LONG, task).await.unwrap().unwrap();
         drop(outer);
     }
+}
+
+/// What it lost goes, and is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn who_begins_anew_behind_another_process_is_not_told_that_it_waits_for_itself() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().with_options(strict());
+    let lost = mutex.acquire().await.unwrap();
+    let elsewhere = on(&store).mutex("a").unwrap();
+    let other = crate::spawn(async move { elsewhere.acquire().await.unwrap() });
+    sleep(SECOND).await;
+    lose(&store, &session).await;
+    let error = mutex.acquire_timeout(SECOND).await.unwrap_err();
+    assert!(error.is_busy() && !format!("{error:#}").contains("itself"), "{error:#}");
+    drop((other.await.unwrap(), lost));
+}
+
+/// It waits for a sibling that may end only after it.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_its_turn_in_a_scope_is_told_of_the_loss_at_once() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().with_options(strict());
+    let outer = mutex.acquire().await.unwrap();
+    let first = outer.scope(mutex.acquire()).await.unwrap();
+    let (within, again) = (mutex.clone(), mutex.clone());
+    let waits = outer.scope_sync(|| carry(async move { within.acquire().await }));
+    let waits = crate::spawn(waits);
+    sleep(SECOND).await;
+    lose(&store, &session).await;
+    let waited = timeout(SECOND, waits).await.unwrap().unwrap();
+    assert!(waited.unwrap_err().is_lost());
+    // Who comes later waits for no time at all, nor is it busy.
+    let comes = outer.scope(async { (again.acquire().await, again.try_acquire().await) });
+    let (waited, tried) = timeout(SECOND, comes).await.unwrap();
+    assert!(waited.unwrap_err().is_lost() && tried.unwrap_err().is_lost());
+    drop((first, outer));
+}
+
+/// What was nested elsewhere keeps the node for a while; what is on this thread would for ever.
+#[tokio::test]
+async fn a_thread_waits_for_what_keeps_what_it_lost_elsewhere() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().with_options(strict());
+    let outer = mutex.acquire().await.unwrap();
+    let left = outer.scope_sync(|| leaves_behind(&mutex));
+    lose(&store, &session).await;
+    drop(mutex.blocking_acquire().unwrap());
+    left.join().unwrap();
+    drop(outer);
+    let outer = mutex.acquire().await.unwrap();
+    let within = mutex.clone();
+    let here = outer.scope_sync(|| carry(async move { within.acquire().await.unwrap() }));
+    let here = crate::spawn(here).await.unwrap();
+    lose(&store, &session).await;
+    let error = mutex.blocking_acquire_timeout(LONG).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error:#}");
+    drop((here, outer));
 }
