@@ -45,11 +45,13 @@ async fn a_job_whose_process_exits_at_once_is_busy_until_its_end() {
         assert!(format!("{error:#}").contains("it is held at least until 20"), "{error}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let control = Control::of(bed.server());
+    let (control, asked) = (Control::of(bed.server()), start.elapsed());
     let guard = soon("the lock", second.acquire()).await.unwrap();
     let took = start.elapsed();
     assert!(took >= HOLD, "{took:?}");
-    control.within_answers("the lock after a job", took - exited, HOLD, ANSWERS);
+    // On a busy machine it may be asked for later than that.
+    let promised = asked.max(exited + HOLD);
+    control.within_answers("the lock after a job", took, promised, ANSWERS);
     guard.release().await.unwrap();
     // It stays now, and goes in the end.
     assert_eq!(bed.contenders("a").len(), 1);
