@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
 use crate::guard::context::NestedTurn;
 use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
 use crate::local::grant::Grant;
@@ -32,7 +34,8 @@ impl RwLockWriteGuard {
     ///
     /// A [`DowngradeError`], which contains the write guard; `?` drops it, which releases the lock.
     /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again,
-    /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in both cases the
+    /// [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
+    /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
     /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
     /// during the downgrade.
     ///
@@ -42,6 +45,12 @@ impl RwLockWriteGuard {
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
         let queue = self.grant().queue().clone();
         let lock = queue.lock_name().clone();
+        if self.grant().mode() == Mode::Mutex {
+            // Whoever waits for the mutex takes the deletion of its node for the grant.
+            let why = "a write lock that is nested in a mutex cannot be downgraded; use one kind of \
+                       lock for a name";
+            return Err(self.stays(LockError::new(ErrorKind::Unsupported, why).on(lock)));
+        }
         // From here on, no call nested in this one can acquire the lock for writing.
         let Some(writer) = self.hold.take_only() else {
             let why = "a write lock that a nested call holds as well cannot be downgraded; end \
@@ -49,12 +58,16 @@ impl RwLockWriteGuard {
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
         self.turn.iter().for_each(NestedTurn::is_last);
+        let mut leaving = Leaving(self.turn.is_none().then(|| self.grant().clone()));
         let mut releasing = Releasing(Some(self.grant()), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
             Err((error, writer)) => {
                 match writer.grant() {
-                    Some(_) => releasing.cancel(),
+                    Some(_) => {
+                        releasing.cancel();
+                        leaving.0 = None;
+                    }
                     // Nothing is left to release.
                     None => drop(releasing),
                 }
@@ -78,6 +91,18 @@ impl RwLockWriteGuard {
 
     fn stays(self, error: LockError) -> DowngradeError {
         DowngradeError { error, guard: self }
+    }
+}
+
+/// Says that a writer has gone whose downgrade is dropped: its hold may be put back meanwhile, and a nested call
+/// may hold the lock on by it.
+struct Leaving(Option<Arc<Grant>>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.0 {
+            writer.has_left();
+        }
     }
 }
 

@@ -213,8 +213,10 @@ impl Engine for Permits {
         if let Some(looks) = looks {
             // An embedded session runs a woken task on the spot, and that task locks the queue.
             looks.locks.look_again();
-            // Whoever is in the way may be one that this caller stops.
-            looks.leases.look_again();
+            if may_stop {
+                // Whoever is in the way may be one that this caller stops.
+                looks.leases.look_again();
+            }
         }
         let joined = queue.joined(decided);
         if matches!(joined, Joined::Refused(_)) {

@@ -419,8 +419,9 @@ impl Session {
 
     /// Stops granting locks; for SIGTERM. Waiters fail at once with
     /// [`Closing`](crate::base::error::ErrorKind::Closing), and holders may finish within `limit`.
-    /// Returns what is still held after that. A lock that is lost meanwhile is not waited for. A body may still acquire its own lock again (but no
-    /// further permits of a semaphore); any other acquire in it fails with `Closing`, too.
+    /// Returns what is still held after that. A lock that is lost meanwhile is not waited for. A body
+    /// may still acquire its own lock again (but no further permits of a semaphore); any other acquire
+    /// in it fails with `Closing`, too.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -805,3 +805,22 @@ async fn a_reader_that_was_a_nested_writer_is_in_its_task() {
     drop(timeout(Duration::from_secs(10), lock.write()).await.unwrap().unwrap());
     drop(lost);
 }
+
+/// Whoever waits for the mutex takes the end of its node for the grant, and would be inside beside the reader.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_nested_in_a_mutex_does_not_step_down() {
+    let (store, session) = store();
+    let outer = session.mutex("a").unwrap().acquire().await.unwrap();
+    let nested = outer.scope(lock(&session).write()).await.unwrap();
+    drop(outer);
+    let elsewhere = on(&store).mutex("a").unwrap();
+    let other = crate::spawn(async move { elsewhere.acquire().await.unwrap() });
+    settle().await;
+    let refused = nested.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unsupported);
+    settle().await;
+    let nested = refused.into_guard();
+    assert!(nested.is_valid() && !other.is_finished());
+    drop(nested);
+    assert!(other.await.unwrap().is_valid());
+}

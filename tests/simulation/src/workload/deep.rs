@@ -242,7 +242,7 @@ impl Task {
     /// A writer inside that outlives all with which it was nested becomes a reader, which nothing is around.
     async fn step_down_alone(&self, deep: Deep) -> Deep {
         let writes = matches!(deep.guard, AnyGuard::Write(_)) && deep._holding.is_none();
-        // Inside of a mutex it has the node of that, whose end is taken for a grant (`README.md`, not mended).
+        // Inside of a mutex it has the node of that, and is refused.
         let mixed = self.crew.locks[deep.lock].mixed;
         if !writes || mixed || !deep.noted.is_alone() || self.choose(3) != 1 {
             return deep;

@@ -103,14 +103,17 @@ impl Grant {
         self.nested().is_some_and(|nested| nested.is_left)
     }
 
-    /// A nested call has the only hold: the others have gone, and perhaps have not said so.
+    /// A nested call has the only hold: it is the first of those who keep it. Others have gone and perhaps not said
+    /// so, or come in if it stays with the writer.
     pub fn is_left_to(&self, key: usize) {
         let mut nested = self.nested_or_new();
         nested.is_left = true;
-        nested.inside.retain(|keeper| keeper.key == key);
+        if let Some(at) = nested.inside.iter().position(|keeper| keeper.key == key) {
+            nested.inside.swap(0, at);
+        }
     }
 
-    /// By what it is kept, and by whom, where only one does.
+    /// By what it is kept, and by whom: by the first, where several may.
     pub fn keeper(&self) -> (Kept, Caller) {
         let nested = self.nested();
         match nested.as_deref().filter(|nested| nested.is_left) {

@@ -29,7 +29,9 @@ impl Queue<Permits> {
                 // Boxed, because most acquires meet nobody.
                 Box::pin(self.refuse_behind_lost(&obstacle)).await;
             }
-            if self.lock().state.anybody_tries()
+            // Who was in the way before may have gone, and room may be there.
+            if !obstacle.is_old
+                && self.lock().state.anybody_tries()
                 && let Some(told) = obstacle.ask_for_tries().await
             {
                 self.turn_away(fetch, told);

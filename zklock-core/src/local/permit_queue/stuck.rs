@@ -51,10 +51,16 @@ impl Queue<Permits> {
 
     /// The holders of permits in this session whom somebody stops who waits here.
     fn stopped(self: &Arc<Self>) -> Vec<Arc<Grant>> {
-        let mut held = self.holders();
-        let inner = self.lock();
-        held.retain(|by| inner.state.waiting().any(|waiting| stops_owner(&waiting.who, by)));
-        held
+        let held = self.holders();
+        let is_stopped: Vec<_> = {
+            let inner = self.lock();
+            let by_any = |by: &Arc<Grant>| {
+                inner.state.waiting().any(|waiting| stops_owner(&waiting.who, by))
+            };
+            held.iter().map(by_any).collect()
+        };
+        // Whoever drops the last reference to a holder drops its queue, which takes other locks.
+        held.into_iter().zip(is_stopped).filter_map(|(by, is)| is.then_some(by)).collect()
     }
 }
 
