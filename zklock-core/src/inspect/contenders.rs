@@ -80,7 +80,8 @@ impl Site {
     ///
     /// It does not ask whether the lock is unavailable for a while: see [`Participant::holder`].
     ///
-    /// Costs one request, and one more for each node, or for each of the [head](Site::head).
+    /// Costs one request, and one more for each node, or for each of the [head](Site::head); where a semaphore has more
+    /// nodes than its limit, a few more that tell which of them wait.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicU32;
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
-use crate::coordinator::traits::{Coordinator, RequestError};
-use crate::inspect::permits::{awaited, made, or_nothing};
+use crate::coordinator::traits::{Coordinator, Reply, RequestError, Stat};
+use crate::inspect::permits::{AT_ONCE, awaited, made, or_nothing};
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
 use crate::layout::curator::Curator;
@@ -283,24 +283,26 @@ struct Walked {
     unread: Vec<String>,
 }
 
-/// Whether one of these children is a permit of kazoo's semaphore. The directory of a lock may have such a name.
-async fn has_permit_of_kazoo(
+/// Reads the first of those children that may be permits of kazoo's semaphore. The directory of a lock may have
+/// such a name, but hardly one among permits.
+fn may_be_permits(
     coordinator: &dyn Coordinator,
     path: &str,
     children: &[String],
-) -> Result<bool, RequestError> {
-    let may_be: Vec<_> = children.iter().filter(|child| is_permit_of_kazoo(child)).collect();
-    for some in may_be.chunks(BATCH) {
-        let read = |child: &&String| coordinator.get(&format!("{path}/{child}"));
-        let asked: Vec<_> = some.iter().map(read).collect();
-        for one in asked {
-            match made(one.await) {
-                // It is among those below as well, and so it is told.
-                Err(RequestError::NoAuth) => {}
-                one => {
-                    if one?.0 != 0 {
-                        return Ok(true);
-                    }
+) -> Vec<Reply<(Vec<u8>, Stat)>> {
+    let may_be = children.iter().filter(|child| is_permit_of_kazoo(child)).take(AT_ONCE);
+    may_be.map(|child| coordinator.get(&format!("{path}/{child}"))).collect()
+}
+
+/// Whether one of these nodes is ephemeral, as a permit is.
+async fn is_any_permit(read: Vec<Reply<(Vec<u8>, Stat)>>) -> Result<bool, RequestError> {
+    for one in read {
+        match made(one.await) {
+            // It is among those below as well, and so it is told.
+            Err(RequestError::NoAuth) => {}
+            one => {
+                if one?.0 != 0 {
+                    return Ok(true);
                 }
             }
         }
@@ -315,7 +317,7 @@ async fn walk(
     paths: &[String],
     top: &str,
 ) -> Result<Walked, RequestError> {
-    let mut walked = Walked::default();
+    let (mut walked, mut perhaps) = (Walked::default(), Vec::new());
     let asked: Vec<_> = paths.iter().map(|path| coordinator.children(path)).collect();
     for (path, asked) in paths.iter().zip(asked) {
         let children = match asked.await {
@@ -339,8 +341,8 @@ async fn walk(
             let is_inner = children.iter().any(|child| Kazoo::default().parse(child).is_some());
             let semaphore = path.strip_suffix(KAZOO_INNER).filter(|_| is_inner);
             walked.found.push(semaphore.unwrap_or(path).to_owned());
-        } else if has_permit_of_kazoo(coordinator, above, &children).await? {
-            walked.found.push(path.clone());
+        } else {
+            perhaps.push((path, may_be_permits(coordinator, above, &children)));
         }
         walked.next.extend(below.map(|child| format!("{above}/{child}")));
         if children.iter().any(|child| child == "lock") {
@@ -349,6 +351,11 @@ async fn walk(
                 Err(RequestError::NoAuth) => {}
                 one => walked.found.extend((one?.0 != 0).then(|| path.clone())),
             }
+        }
+    }
+    for (path, read) in perhaps {
+        if is_any_permit(read).await? {
+            walked.found.push(path.clone());
         }
     }
     Ok(walked)

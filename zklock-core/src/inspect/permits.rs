@@ -11,7 +11,7 @@ use crate::layout::permits::{KazooPermits, Permits};
 use crate::layout::verdict::Verdict;
 
 /// So many permits are read at the same time. Few callers want more at once.
-const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// What was read of something that need not be there.
 pub(crate) fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T, RequestError> {
