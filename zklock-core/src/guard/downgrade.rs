@@ -198,3 +198,33 @@ impl Error for DowngradeError {
         self.error.source()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_lite::future::poll_once;
+
+    use crate::coordinator::memory::{Embedded, Fault, Op};
+    use crate::coordinator::traits::RequestError;
+    use crate::session::handle::Session;
+
+    /// Its hold was put back, and a nested call has taken one beside it.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_whose_downgrade_is_dropped_while_it_is_refused_has_gone() {
+        let store = Embedded::new();
+        let session = Session::embedded_builder(&store).open().unwrap();
+        let writing = session.rw_lock("a").unwrap().write().await.unwrap();
+        let grant = writing.frame().grant().clone();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.delay_replies(Duration::from_millis(50));
+        faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
+        let mut stepping = Box::pin(writing.downgrade());
+        assert!(poll_once(&mut stepping).await.is_none());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let nested = grant.hold_again().unwrap();
+        drop(stepping);
+        assert!(grant.is_left());
+        drop(nested);
+    }
+}
