@@ -9,8 +9,10 @@ use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
 use crate::base::mode::Mode;
+use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::RequestError;
 use crate::session::generation::Generation;
+use crate::session::releaser::or_forgotten;
 
 impl AcquireLoop<'_> {
     /// Grants the lock if nothing has to be asked before: in most cases. Otherwise returns the node.
@@ -103,5 +105,19 @@ pub(crate) fn is_there(
                 },
             },
         }
+    }
+}
+
+/// Asks once by a commit whether the node of a lease is there; false if that may not be asked. `None`, after a
+/// pause, if ZooKeeper did not answer.
+pub(crate) async fn ask_for_node(lease: &Lease) -> Option<bool> {
+    let generation = lease.generation();
+    let there = is_there(generation, lease.path().clone(), lease.only());
+    match or_forgotten(generation, generation.patience(), there).await {
+        Err(error) if !error.is_definite() => {
+            generation.pause(RetryPolicy::default().pause(3)).await;
+            None
+        }
+        there => Some(there.unwrap_or(false)),
     }
 }

@@ -294,8 +294,8 @@ fn may_be_permits(
     may_be.map(|child| coordinator.get(&format!("{path}/{child}"))).collect()
 }
 
-/// Whether one of these nodes is ephemeral, as a permit is.
-async fn is_any_permit(read: Vec<Reply<(Vec<u8>, Stat)>>) -> Result<bool, RequestError> {
+/// Whether one of these nodes is ephemeral, as that of a contender is.
+async fn is_any_ephemeral(read: Vec<Reply<(Vec<u8>, Stat)>>) -> Result<bool, RequestError> {
     for one in read {
         match made(one.await) {
             // It is among those below as well, and so it is told.
@@ -346,15 +346,11 @@ async fn walk(
         }
         walked.next.extend(below.map(|child| format!("{above}/{child}")));
         if children.iter().any(|child| child == "lock") {
-            match made(coordinator.get(&format!("{above}/lock")).await) {
-                // It is among those below as well, and so it is told.
-                Err(RequestError::NoAuth) => {}
-                one => walked.found.extend((one?.0 != 0).then(|| path.clone())),
-            }
+            perhaps.push((path, vec![coordinator.get(&format!("{above}/lock"))]));
         }
     }
     for (path, read) in perhaps {
-        if is_any_permit(read).await? {
+        if is_any_ephemeral(read).await? {
             walked.found.push(path.clone());
         }
     }

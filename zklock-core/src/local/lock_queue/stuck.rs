@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use super::Locks;
-use crate::acquire::granting::is_there;
+use crate::acquire::granting::ask_for_node;
 use crate::acquire::obstacle::Obstacle;
-use crate::base::policy::RetryPolicy;
 use crate::local::callers::Decides;
 use crate::local::grant::Grant;
 use crate::local::itself::{is_stuck, stops_owner, stuck};
 use crate::local::queue::Queue;
 use crate::local::waiter::Waiter;
-use crate::session::releaser::or_forgotten;
 
 impl Queue<Locks> {
     /// Whether somebody waits here who blocks a thread.
@@ -23,17 +21,13 @@ impl Queue<Locks> {
     /// there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by itself.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
         while let Some(lost) = self.head_that_stays(obstacle) {
-            let (lease, generation) = (lost.lease(), lost.lease().generation());
-            let there = is_there(generation, lease.path().clone(), lease.only());
-            match or_forgotten(generation, generation.patience(), there).await {
-                Ok(true) if lease.stays() => {
+            match ask_for_node(lost.lease()).await {
+                Some(true) if lost.lease().stays() => {
                     // Perhaps readers of other threads have lost it as well, whom others wait for.
                     drop(self.decide(|state| state.refuse(|waiting| waits(waiting, &lost), stuck)));
                 }
-                Err(error) if !error.is_definite() => {
-                    generation.pause(RetryPolicy::default().pause(3)).await;
-                }
-                Ok(_) | Err(_) => return,
+                Some(_) => return,
+                None => {}
             }
         }
     }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::Permits;
-use crate::acquire::granting::is_there;
+use crate::acquire::granting::ask_for_node;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Obstacle;
-use crate::base::policy::RetryPolicy;
 use crate::local::callers::Decides;
 use crate::local::grant::Grant;
 use crate::local::itself::{stops_owner, stuck};
@@ -14,7 +13,6 @@ use crate::local::permits::PermitRequest;
 use crate::local::queue::Queue;
 use crate::local::waiter::Waiter;
 use crate::session::generation::Generation;
-use crate::session::releaser::or_forgotten;
 
 impl Queue<Permits> {
     /// Whether somebody waits here who blocks a thread.
@@ -42,7 +40,7 @@ impl Queue<Permits> {
         }
         let there = held.iter().flat_map(|by| staying(by, generation));
         for lost in there.filter(|lease| !lease.is_valid()) {
-            if !is_certainly_there(generation, lost).await {
+            if !is_certainly_there(lost).await {
                 return;
             }
         }
@@ -75,14 +73,10 @@ fn staying<'a>(
     by.leases().filter(stays)
 }
 
-async fn is_certainly_there(generation: &Arc<Generation>, lease: &Lease) -> bool {
+async fn is_certainly_there(lease: &Lease) -> bool {
     while lease.stays() {
-        let there = is_there(generation, lease.path().clone(), lease.only());
-        match or_forgotten(generation, generation.patience(), there).await {
-            Err(error) if !error.is_definite() => {
-                generation.pause(RetryPolicy::default().pause(3)).await;
-            }
-            there => return there.unwrap_or(false),
+        if let Some(is_there) = ask_for_node(lease).await {
+            return is_there;
         }
     }
     false
