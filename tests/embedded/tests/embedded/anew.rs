@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Embedded, ErrorKind, LockOptions, Session, StopAt, carry};
+use zklock::{Embedded, ErrorKind, LockOptions, RwLock, Session, StopAt, carry};
 
 use crate::reentrancy::leaves_behind;
 use crate::support::{on, store};
@@ -25,22 +25,25 @@ async fn lose(store: &Embedded, session: &Session) {
     faults.reconnect();
 }
 
-#[tokio::test(start_paused = true)]
-async fn those_who_lost_it_together_begin_anew_together() {
+/// So many tasks read in the scope of a writer that goes, lose the lock together and do this with it.
+async fn lose_it_together<F>(count: u32, then: impl Fn(u32, RwLock) -> F + Copy + Send + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap().with_options(strict());
     let outer = lock.write().await.unwrap();
-    let tasks = [(); 2].map(|()| {
+    let mut tasks = Vec::new();
+    for nth in 0..count {
         let (inside, again) = (lock.clone(), lock.clone());
         let nested = outer.scope_sync(|| carry(async move { inside.read().await.unwrap() }));
-        crate::spawn(async move {
+        tasks.push(crate::spawn(async move {
             let lost = nested.await;
             lost.lost().await;
-            sleep(SECOND).await;
-            drop(again.read().await.unwrap());
+            then(nth, again).await;
             drop(lost);
-        })
-    });
+        }));
+    }
     sleep(SECOND).await;
     drop(outer);
     lose(&store, &session).await;
@@ -49,33 +52,27 @@ async fn those_who_lost_it_together_begin_anew_together() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn those_who_lost_it_together_begin_anew_together() {
+    let begin = |_, again: RwLock| async move {
+        sleep(SECOND).await;
+        drop(again.read().await.unwrap());
+    };
+    lose_it_together(2, begin).await;
+}
+
 /// One who has given up is in nobody's way, and the last one who works on lets the others in.
 #[tokio::test(start_paused = true)]
 async fn who_begins_anew_waits_only_for_those_who_do_not() {
-    let (store, session) = store();
-    let lock = session.rw_lock("a").unwrap().with_options(strict());
-    let outer = lock.write().await.unwrap();
-    let tasks = [0, 1, 2].map(|nth| {
-        let (inside, again) = (lock.clone(), lock.clone());
-        let nested = outer.scope_sync(|| carry(async move { inside.read().await.unwrap() }));
-        crate::spawn(async move {
-            let lost = nested.await;
-            lost.lost().await;
-            sleep(2 * nth * SECOND).await;
-            match nth {
-                0 => assert!(again.read_timeout(SECOND).await.unwrap_err().is_busy()),
-                1 => drop(again.read().await.unwrap()),
-                _ => {}
-            }
-            drop(lost);
-        })
-    });
-    sleep(SECOND).await;
-    drop(outer);
-    lose(&store, &session).await;
-    for task in tasks {
-        timeout(LONG, task).await.unwrap().unwrap();
-    }
+    let begin = |nth, again: RwLock| async move {
+        sleep(2 * nth * SECOND).await;
+        match nth {
+            0 => assert!(again.read_timeout(SECOND).await.unwrap_err().is_busy()),
+            1 => drop(again.read().await.unwrap()),
+            _ => {}
+        }
+    };
+    lose_it_together(3, begin).await;
 }
 
 /// Its nested guard is outside of the scope by then. It waits for the one around, until that has gone or begins
