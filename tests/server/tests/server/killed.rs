@@ -103,6 +103,26 @@ async fn a_process_that_was_stopped_for_too_long_knows_when_it_goes_on() {
     bed.end().await;
 }
 
+/// Nobody asks for the guard here: the body is dropped before its next statement.
+#[tokio::test]
+async fn an_async_body_whose_process_was_stopped_for_too_long_does_not_go_on() {
+    let bed = Bed::shared("stopped-body");
+    let mut holder = Process::start(&bed, Part::Body, Duration::from_secs(2));
+    let waiting = acquiring(&bed.session().await, "a");
+    bed.until_contenders("a", 2).await;
+    holder.stop();
+    let guard = soon("the lock", waiting).await.unwrap();
+    let granted = monotonic_ns();
+    holder.go_on();
+    let last: u64 = holder.hears("last ").parse().unwrap();
+    println!("stopped: the body's last step {:?} before", Duration::from_nanos(granted - last));
+    assert!(last < granted, "the body went on beside another");
+    assert_eq!(holder.hears("error "), "Lost Some(Dropped)");
+    assert!(guard.is_valid() && holder.wait().success());
+    guard.release().await.unwrap();
+    bed.end().await;
+}
+
 /// Just after a standstill an answer proves less, so who is about to be granted a lock waits for half a tick. The process
 /// is stopped again meanwhile, and when it goes on, its session is over.
 #[tokio::test]

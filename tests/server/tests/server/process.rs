@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader, Lines, Write, stdin};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{env, thread};
 
 use zklock::blocking::block_on;
-use zklock::{LockOptions, Session};
+use zklock::{LockOptions, Session, ZkLockTemplate};
 use zklock_test_support::monotonic_ns;
 
 use crate::bed::{Bed, TICK};
@@ -21,6 +22,9 @@ pub(crate) enum Part {
     Watch,
     /// Says whether its guard is valid, whenever it is [asked](Process::ask).
     Answer,
+    /// Runs an async body under the lock `a`, which looks at the clock all the time; says when it did so last
+    /// once the body has been dropped, and with which error its call failed.
+    Body,
     /// Drops its guard, closes its session and exits at once.
     Leave,
     /// Holds nothing, and waits for [many](WANTED) locks, each on a thread of its own; says each that it gets.
@@ -50,20 +54,28 @@ impl Process {
         session_timeout: Duration,
         times: [Duration; 2],
     ) -> Self {
-        Self::start_as(bed, part, session_timeout, times, "a")
+        Self::start_as(bed.server().addr(), bed, part, session_timeout, times, "a")
+    }
+
+    /// Starts one at another server.
+    pub(crate) fn start_at(addr: String, bed: &Bed, part: Part, session_timeout: Duration) -> Self {
+        Self::start_as(addr, bed, part, session_timeout, [Duration::ZERO; 2], "a")
     }
 
     /// Starts one that holds a lock of each kind instead. They are valid while one of them is.
     pub(crate) fn start_with_all(bed: &Bed, part: Part, session_timeout: Duration) -> Self {
-        Self::start_as(bed, part, session_timeout, [Duration::ZERO; 2], "all")
+        let addr = bed.server().addr();
+        Self::start_as(addr, bed, part, session_timeout, [Duration::ZERO; 2], "all")
     }
 
     /// Starts one that waits for locks. It takes a server's tick for half the session timeout.
     pub(crate) fn waiting(bed: &Bed, session_timeout: Duration) -> Self {
-        Self::start_as(bed, Part::Wait, session_timeout, [Duration::ZERO; 2], "none")
+        let addr = bed.server().addr();
+        Self::start_as(addr, bed, Part::Wait, session_timeout, [Duration::ZERO; 2], "none")
     }
 
     fn start_as(
+        addr: String,
         bed: &Bed,
         part: Part,
         session_timeout: Duration,
@@ -75,7 +87,7 @@ impl Process {
             .args(["process::child", "--exact", "--ignored", "--nocapture"])
             .env("ZKLOCK_PART", format!("{part:?}"))
             .env("ZKLOCK_LOCKS", locks)
-            .env("ZKLOCK_SERVERS", bed.server().addr())
+            .env("ZKLOCK_SERVERS", addr)
             .env("ZKLOCK_ROOT", bed.path(""))
             .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
             .env("ZKLOCK_DELAY", delay.as_millis().to_string())
@@ -169,6 +181,9 @@ fn child() {
             }
         });
     }
+    if part == format!("{:?}", Part::Body) {
+        return body(session);
+    }
     let held = if said("ZKLOCK_LOCKS") == "all" {
         block_on(all(&session, options)).into_iter().map(|(_, held)| held).collect()
     } else {
@@ -206,4 +221,24 @@ fn child() {
     drop(held);
     block_on(session.close());
     std::process::exit(0);
+}
+
+/// Runs a body that never ends, and says what became of it.
+fn body(session: Session) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    let last = AtomicU64::new(0);
+    let endless = || async {
+        println!("\nheld");
+        loop {
+            let now = monotonic_ns();
+            tokio::task::yield_now().await;
+            // The statement in which the process was stopped is still carried out, and is not counted.
+            last.store(now, Ordering::Relaxed);
+        }
+    };
+    let template = ZkLockTemplate::new(session.clone());
+    let error = runtime.block_on(template.execute("a", endless)).unwrap_err();
+    println!("\nlast {}", last.load(Ordering::Relaxed));
+    println!("\nerror {:?} {:?}", error.kind(), error.body());
+    block_on(session.close());
 }

@@ -9,6 +9,7 @@ use zklock_test_support::{Control, Ensemble, Proxy, RawClient, ZooKeeper, monoto
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
 use crate::kinds::{KINDS, Wait};
+use crate::process::{Part, Process};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -57,6 +58,33 @@ async fn a_guard_on_a_follower_that_is_cut_off_is_lost_before_the_others_grant()
     let again = soon("the lock", acquiring(&holder, "a")).await.unwrap();
     assert!(again.is_valid());
     again.release().await.unwrap();
+    bed.end().await;
+}
+
+/// A follower tells its leader each half tick whom it has heard, and the leader looks each tick.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_holder_on_a_follower_frees_its_lock_within_the_session_timeout_and_two_ticks() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let timeout = Duration::from_secs(2);
+    let elsewhere = bed.builder_at(&ensemble.server(ensemble.leader()).addr()).connect().await;
+    let elsewhere = bed.adopt(elsewhere.unwrap());
+    for follower in ensemble.followers() {
+        let addr = ensemble.server(follower).addr();
+        // Killed at different times between two ticks.
+        for part_of_tick in 0..3 {
+            let mut holder = Process::start_at(addr.clone(), &bed, Part::Hold, timeout);
+            let waiting = acquiring(&elsewhere, "a");
+            bed.until_contenders("a", 2).await;
+            tokio::time::sleep(TICK * part_of_tick / 3).await;
+            let control = Control::of(ensemble.server(follower));
+            let start = Instant::now();
+            holder.kill();
+            let guard = soon("the lock", waiting).await.unwrap();
+            control.within("killed on a follower: free", start.elapsed(), timeout + 2 * TICK);
+            guard.release().await.unwrap();
+        }
+    }
     bed.end().await;
 }
 
