@@ -1,10 +1,13 @@
 //! A task that lost permits and acquires others while it still has the guards of those: its own nodes, which
 //! are there until the guards are dropped, do not keep it out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use zklock::layout::Kazoo;
-use zklock::{LockOptions, Semaphore, SemaphorePermit, Session};
+use zklock::{LockOptions, Semaphore, SemaphorePermit, Session, StopAt, carry};
 use zklock_test_support::Control;
 
 use crate::bed::{Bed, PATIENCE, soon, until};
@@ -131,6 +134,90 @@ async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
         late
     })
     .await;
+}
+
+/// Who is inside, as readers or as a writer.
+#[derive(Debug, Default)]
+struct Inside([AtomicUsize; 2]);
+
+impl Inside {
+    async fn pass(&self, writes: bool) {
+        let [readers, writers] = &self.0;
+        [readers, writers][usize::from(writes)].fetch_add(1, Ordering::SeqCst);
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let inside = [readers, writers].map(|inside| inside.load(Ordering::SeqCst));
+            assert!(matches!(inside, [_, 0] | [0, 1]), "readers and writers inside: {inside:?}");
+        }
+        [readers, writers][usize::from(writes)].fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Nested guards share the node of the one around. When the connection ends they are lost, and the node stays
+/// until all of them have gone or begin anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_guards_that_were_lost_together_are_acquired_anew_beside_another_process() {
+    let bed = Bed::shared("anew-nested");
+    let (proxy, elsewhere) = (bed.proxy(), bed.session().await);
+    let session = bed.session_of_through(T, &proxy).await;
+    let busy = bed.busy_while_broken(&[&session, &elsewhere]).await;
+    let strict = LockOptions::new().stop_at(StopAt::Suspect);
+    for (name, outer_goes) in [("first", true), ("last", false)] {
+        let inside = Arc::new(Inside::default());
+        let lock = session.rw_lock(name).unwrap().with_options(strict);
+        let outer = soon("the one around", lock.write()).await.unwrap();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let nested: Vec<_> = [false, true, false]
+            .map(|writes| {
+                let (within, again) = (lock.clone(), lock.clone());
+                let (inside, tell) = (inside.clone(), tell.clone());
+                let nested =
+                    outer.scope_sync(|| carry(async move { within.read().await.unwrap() }));
+                tokio::spawn(async move {
+                    let lost = nested.await;
+                    tell.send(()).unwrap();
+                    lost.lost().await;
+                    if writes {
+                        let anew = again.write().await.unwrap();
+                        inside.pass(true).await;
+                        anew.release().await.unwrap();
+                    } else {
+                        let anew = again.read().await.unwrap();
+                        inside.pass(false).await;
+                        anew.release().await.unwrap();
+                    }
+                    drop(lost);
+                })
+            })
+            .into();
+        for _ in 0..nested.len() {
+            soon("a nested guard", told.recv()).await.unwrap();
+        }
+        let (rival, beside) = (elsewhere.rw_lock(name).unwrap(), inside.clone());
+        let rival = tokio::spawn(async move {
+            let guard = rival.write().await.unwrap();
+            beside.pass(true).await;
+            guard.release().await.unwrap();
+        });
+        bed.until_nodes(name, 2).await;
+        proxy.refuse(true);
+        proxy.cut_reset();
+        soon("the loss", outer.lost()).await;
+        let outer = Some(outer).filter(|_| !outer_goes);
+        proxy.refuse(false);
+        if outer.is_some() {
+            tokio::time::sleep(T / 6).await;
+            assert!(!rival.is_finished(), "beside the node of the guard around");
+        }
+        drop(outer);
+        soon("the other process", rival).await.unwrap();
+        for nested in nested {
+            soon("a guard anew", nested).await.unwrap();
+        }
+        bed.until_nodes(name, 0).await;
+    }
+    drop(busy);
+    bed.end().await;
 }
 
 impl Bed {
