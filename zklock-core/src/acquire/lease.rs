@@ -19,6 +19,7 @@ use crate::divergence::head_age::Age;
 use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
+use crate::session::lease_clock::Term;
 use crate::session::own_watch::{OwnWatch, watch_own};
 use crate::session::releaser::{DeleteOptions, Deletion, or_forgotten};
 
@@ -151,8 +152,15 @@ impl QueuedNode {
 
     /// Turns the node into a lease if the lease clock allows a grant now; otherwise returns the
     /// node.
-    pub fn grant(mut self, of: OfLock, stop_at: StopAt) -> Result<Lease, QueuedNode> {
-        let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
+    pub fn grant(self, of: OfLock, stop_at: StopAt) -> Result<Lease, QueuedNode> {
+        match self.generation.grantable(stop_at) {
+            Some(term) => self.hold(of, term),
+            None => Err(self),
+        }
+    }
+
+    /// Turns the node into a lease of this term, if it is the present one.
+    fn hold(mut self, of: OfLock, term: Term) -> Result<Lease, QueuedNode> {
         let generation = self.generation.clone();
         let (path, payload) = (self.path.clone(), Some(self.payload.clone()));
         let held = generation.hold(path, of, self.czxid, term, payload);
@@ -172,11 +180,16 @@ impl QueuedNode {
         Ok(Lease { generation, node, delete_options, mark, released, lingers, ahead })
     }
 
-    /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
+    /// Turns a node that replaces another one of this process into a lease, if that of the other one is
+    /// valid. Nobody can come in between, so it asks for no more than that: where answers come too late for
+    /// a grant, or in a session that grants nothing any more, a hold goes on. It
     /// continues with the tokens of that one, because its own would be greater than that of a
     /// waiting writer; and whoever asked for the release of that one asked for the release of this one.
     pub fn succeed(self, of: OfLock, other: &Lease) -> Result<Lease, QueuedNode> {
-        let lease = self.grant(of, other.stop_at())?;
+        if !other.is_valid() {
+            return Err(self);
+        }
+        let lease = self.hold(of, other.node.term)?;
         lease.node.continues(&other.node);
         if other.node.is_watched() {
             lease.watch();

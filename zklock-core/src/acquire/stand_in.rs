@@ -60,9 +60,7 @@ pub async fn stand_in(
         let options = DeleteOptions { only: recurs.then_some(which), directory: false };
         drop(Deletion::with_turn(generation, path.as_str().into(), options, turn));
     };
-    let (clock, began) = (runtime.clock(), runtime.clock().now());
     loop {
-        let sent = clock.now();
         if !writer.is_valid() {
             if let Some(which) = in_doubt {
                 delete(which);
@@ -159,14 +157,8 @@ pub async fn stand_in(
         match node.succeed(target.of_lock(Mode::Read), writer) {
             // The session may have been suspect meanwhile.
             Ok(lease) => return Ok(writer.is_valid().then_some(lease)),
-            // The commits waited for a connection, and were sent too long ago for a grant; or the process
-            // stood still. The next round finds the node, and checks the writer's again.
-            Err(node) => {
-                node.forget();
-                generation.tell_late(&target.lock, began, clock.now().since(sent));
-                generation.settled().await;
-                generation.pause(RetryPolicy::default().pause(3)).await;
-            }
+            // The writer's lease has run out, and the next round deletes the node.
+            Err(node) => node.forget(),
         }
     }
 }

@@ -75,6 +75,32 @@ async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_gra
     bed.end().await;
 }
 
+/// Nothing is granted there, but what is held goes on.
+#[tokio::test]
+async fn a_writer_steps_down_where_two_answers_do_not_fit_into_a_lease() {
+    const ANSWER: Duration = Duration::from_secs(3);
+    let bed = Bed::shared("late-downgrade");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy_in_one_lane_while_broken(&[&session]).await;
+    let writer = session.rw_lock("late-downgrade").unwrap().write().await.unwrap();
+    let looks = tokio::spawn(never_silent(session.clone()));
+    for answer in [ANSWER / 3, ANSWER] {
+        proxy.delay(answer / 2);
+        tokio::time::sleep(T * 6 / 10).await;
+    }
+    let start = Instant::now();
+    let reader = soon("the step down", writer.downgrade()).await.unwrap();
+    println!("stepped down after {:?}, each answer after {ANSWER:?}", start.elapsed());
+    assert!(reader.is_valid());
+    drop(reader);
+    proxy.heal();
+    looks.abort();
+    drop(busy);
+    bed.end().await;
+}
+
 /// Asks so often that an answer is always under way: the client library leaves a server that sends
 /// nothing for 4/15 of `T`, which is less than one answer takes. The traffic pauses for longer now and then.
 pub(crate) async fn never_silent(session: Session) {
