@@ -24,7 +24,7 @@ fn start() -> (Arc<World>, Ensemble, Process, Session) {
     (world, ensemble, process, session)
 }
 
-/// For half a tick, its commits prove too little for a grant: it must not ask all the time.
+/// For half a tick, its commits prove too little for a grant. It needs none.
 #[test]
 fn who_downgrades_just_after_a_standstill_asks_few_times() {
     let (world, ensemble, process, session) = start();
