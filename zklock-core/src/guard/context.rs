@@ -446,9 +446,9 @@ mod tests {
         let turn = frame.ask(other, Mode::Mutex, Kept::ByGuard).turn_now().unwrap();
         let nested = turn.within(&frame).unwrap();
         let grant = frame.grant();
-        assert!(!grant.begins_anew(grant.who()) && grant.lease().stays());
+        assert!(!grant.begins_anew(&grant.who) && grant.lease.stays());
         drop(nested);
-        assert!(!grant.lease().stays());
+        assert!(!grant.lease.stays());
     }
 
     /// The other one had taken the only hold out to step down, and puts it back.

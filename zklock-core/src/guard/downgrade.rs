@@ -43,9 +43,9 @@ impl RwLockWriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
-        let queue = self.grant().queue().clone();
+        let queue = self.grant().queue.clone();
         let lock = queue.lock_name().clone();
-        if self.grant().mode() == Mode::Mutex {
+        if self.grant().mode == Mode::Mutex {
             // Whoever waits for the mutex takes the deletion of its node for the grant.
             let why = "a write lock that is nested in a mutex cannot be downgraded; use one kind of \
                        lock for a name";
@@ -76,13 +76,13 @@ impl RwLockWriteGuard {
             }
         };
         // The writer's hold ended where the reader's began.
-        releasing.1 = reader.grant().map(|grant| grant.since());
+        releasing.1 = reader.grant().map(|grant| grant.since);
         drop(releasing);
         match Guard::new(reader, None) {
             Ok(guard) => {
                 guard.begin_span();
                 tell_acquired(guard.grant());
-                guard.grant().lease().take(true);
+                guard.grant().lease.take(true);
                 Ok(guard.in_place_of(&mut self))
             }
             Err(error) => Err(self.stays(error.on(lock))),
@@ -108,10 +108,10 @@ impl Drop for Leaving {
 
 /// Tells the observers of the reader, which waited for nobody.
 fn tell_acquired(reader: &Grant) {
-    let queue = reader.queue();
+    let queue = &reader.queue;
     queue.session().events().tell(|| {
         let granted = Granted { by: GrantedBy::Downgrade, ..reader.as_granted(false) };
-        Event::acquired(queue.lock_name().clone(), reader.mode(), granted, (Duration::ZERO, 1))
+        Event::acquired(queue.lock_name().clone(), reader.mode, granted, (Duration::ZERO, 1))
     });
 }
 

@@ -163,9 +163,9 @@ impl Fenced<'_> {
             return Err(self.0.lost_error());
         }
         let grant = self.0.grant();
-        let (session, mut nodes) = (grant.queue().session().id(), Vec::new());
+        let (session, mut nodes) = (grant.queue.session().id(), Vec::new());
         for member in self.0.all() {
-            let lock = member.queue().lock_name();
+            let lock = member.queue.lock_name();
             let cannot = |why| Err(LockError::new(ErrorKind::Unsupported, why).on(lock.clone()));
             if member.leases().any(|lease| lease.only().is_some()) {
                 return cannot(
@@ -174,7 +174,7 @@ impl Fenced<'_> {
                      instead",
                 );
             }
-            if member.queue().session().id() != session {
+            if member.queue.session().id() != session {
                 return cannot(
                     "it is held together with a lock of another session, and no transaction \
                      checks the nodes of both; pass the fencing tokens to the resource instead",
@@ -185,8 +185,8 @@ impl Fenced<'_> {
         let check = |(path, _): &(Arc<str>, _)| Operation::Check { path: path.to_string() };
         let mut operations: Vec<_> = nodes.iter().map(check).collect();
         operations.push(operation);
-        let outcome = grant.lease().generation().write(operations).await;
-        outcome.map_err(|error| explain(error, &nodes, path, grant.queue().lock_name()))
+        let outcome = grant.lease.generation().write(operations).await;
+        outcome.map_err(|error| explain(error, &nodes, path, grant.queue.lock_name()))
     }
 }
 

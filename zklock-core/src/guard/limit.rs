@@ -62,7 +62,7 @@ impl HoldLimit {
     pub async fn passed(&self) {
         while !self.is_over() {
             let left = self.remaining();
-            let clock = self.grant.queue().session().clock();
+            let clock = self.grant.queue.session().clock();
             clock.sleep_until(clock.now() + left).await;
         }
     }
@@ -73,7 +73,7 @@ impl HoldLimit {
         passed.tell();
         let at_most = humantime::format_duration(passed.at_most);
         let why = format!("its time was over (`hold_at_most` is {at_most})");
-        let lock = self.grant.queue().lock_name().clone();
+        let lock = self.grant.queue.lock_name().clone();
         Some(LockError::new(ErrorKind::HeldTooLong, why).on(lock))
     }
 
@@ -82,24 +82,24 @@ impl HoldLimit {
         if self.told.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (lock, at_most) = (self.grant.queue().lock_name(), self.at_most);
+        let (lock, at_most) = (self.grant.queue.lock_name(), self.at_most);
         tracing::warn!(
             lock = &**lock,
             ?at_most,
             "the lock was held for longer than `hold_at_most`: an async body is dropped at its \
              next await; a plain body holds the lock until it returns"
         );
-        let (mode, token) = (self.grant.mode(), self.grant.token());
+        let (mode, token) = (self.grant.mode, self.grant.token);
         let event = || {
-            let (lock, pattern) = (lock.clone(), self.grant.queue().pattern().text());
+            let (lock, pattern) = (lock.clone(), self.grant.queue.pattern().text());
             Event::HeldTooLong { lock, pattern, mode, token, at_most }
         };
-        self.grant.queue().session().events().tell(event);
+        self.grant.queue.session().events().tell(event);
     }
 
     /// Reports it at that time, also if the body does not look.
     async fn watch(self: Arc<Self>) {
-        let clock = self.grant.queue().session().clock();
+        let clock = self.grant.queue.session().clock();
         while !self.ended.load(Ordering::Acquire) {
             let until = self.until();
             if self.grant.now() < until {
@@ -151,7 +151,7 @@ impl GuardLimit {
         let (grant, changed) = (grant.clone(), Notify::new());
         let limit = HoldLimit { grant, at_most, until, around, ended, changed, told };
         let limit = Arc::new(limit);
-        limit.grant.queue().session().spawner().spawn(limit.clone().watch());
+        limit.grant.queue.session().spawner().spawn(limit.clone().watch());
         GuardLimit(limit)
     }
 

@@ -244,7 +244,7 @@ impl<K: Kind> Guard<K> {
             if unscoped {
                 grant.keep(Kept::ByGuard);
             }
-            grant.lease().take(true);
+            grant.lease.take(true);
             if settings.is_revocable() {
                 grant.watch();
             }
@@ -254,7 +254,7 @@ impl<K: Kind> Guard<K> {
             guard.beside.get_or_insert_default().warning = Some(warning);
         }
         if settings.hold_at_most < Duration::MAX {
-            let since = guard.grant().since();
+            let since = guard.grant().since;
             guard.limit_to(settings.hold_at_most, since, None);
         }
         Ok(guard)
@@ -440,7 +440,7 @@ impl<K: Kind> Guard<K> {
                     let why = "the server refused to delete its node, which stays until its \
                                ZooKeeper session ends";
                     let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
-                    refused.on(self.grant().queue().lock_name().clone())
+                    refused.on(self.grant().queue.lock_name().clone())
                 }),
             };
             releasing.end(outcome.as_ref().err());
@@ -492,7 +492,7 @@ impl SemaphorePermit {
         if !self.is_valid() {
             return None;
         }
-        let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
+        let part = self.grant().queue.clone().split(self.grant(), permits as usize)?;
         Some(Guard::new(part, None).ok()?.limited_as(self, false))
     }
 }
@@ -539,7 +539,7 @@ impl Releasing<'_> {
     #[inline]
     fn tell(&mut self, error: Option<&LockError>) {
         if let Some(grant) = self.0.take()
-            && (spans::any_hold() || grant.queue().session().events().are_heard())
+            && (spans::any_hold() || grant.queue.session().events().are_heard())
         {
             tell_of_release(grant, self.1, error);
         }
@@ -548,7 +548,7 @@ impl Releasing<'_> {
 
 /// Tells of a release where somebody listens.
 fn tell_of_release(grant: &Arc<Grant>, now: Option<Instant>, error: Option<&LockError>) {
-    let (queue, now) = (grant.queue(), now.unwrap_or_else(|| grant.now()));
+    let (queue, now) = (&grant.queue, now.unwrap_or_else(|| grant.now()));
     // A hold that a step down has taken out is nobody's any more.
     let nested = grant.is_open();
     if spans::any_hold() && !nested {
@@ -557,14 +557,14 @@ fn tell_of_release(grant: &Arc<Grant>, now: Option<Instant>, error: Option<&Lock
             None if grant.leases().any(|lease| lease.is_lost_at(now)) => "lost",
             None => "released",
         };
-        spans::end_hold(key(grant), now.since(grant.since()), outcome);
+        spans::end_hold(key(grant), now.since(grant.since), outcome);
     }
     queue.session().events().tell(|| Event::Released {
         lock: queue.lock_name().clone(),
         pattern: queue.pattern().text(),
-        mode: grant.mode(),
-        token: grant.token(),
-        held: now.since(grant.since()),
+        mode: grant.mode,
+        token: grant.token,
+        held: now.since(grant.since),
         nested,
         error: error.cloned(),
     });

@@ -163,7 +163,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn lock(&self) -> &str {
-        self.grant.queue().lock_name()
+        self.grant.queue.lock_name()
     }
 
     /// Returns the path of the node behind the guard. Tasks of one process that pass the lock to
@@ -177,7 +177,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn path(&self) -> &str {
-        self.grant.lease().path()
+        self.grant.lease.path()
     }
 
     /// Returns the fencing token, which is greater than that of every earlier grant that it
@@ -196,7 +196,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_token(&self) -> FencingToken {
-        self.grant.token()
+        self.grant.token
     }
 
     /// Returns the fencing tokens of all members of a multi-lock, in the order in which they were
@@ -212,7 +212,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_tokens(&self) -> Vec<FencingToken> {
-        let mut tokens: Vec<_> = self.all().map(|grant| grant.token()).collect();
+        let mut tokens: Vec<_> = self.all().map(|grant| grant.token).collect();
         tokens.reverse();
         tokens
     }
@@ -562,6 +562,6 @@ pub fn current() -> Current {
 /// ```
 pub fn is_held(name: impl IntoLockName) -> bool {
     let Ok(name) = name.into_lock_name() else { return false };
-    let frame = context::find(|by| &**by.queue().lock_name() == name.as_str());
+    let frame = context::find(|by| &**by.queue.lock_name() == name.as_str());
     frame.is_some_and(|frame| GuardView::of_one(&frame).is_valid())
 }

@@ -1,6 +1,7 @@
 //! A grant of a lock to a caller in this process, shared by all its holds.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -35,18 +36,9 @@ pub use source::{GrantSource, SteppingDown};
 /// One grant. It ends with its last hold, and the lock then passes to the next caller.
 #[derive(Debug)]
 pub struct Grant {
-    queue: Arc<dyn GrantSource>,
-    lease: Arc<Lease>,
+    terms: Terms,
     /// For several permits: the other ones.
     more: Option<Box<More>>,
-    token: FencingToken,
-    mode: Mode,
-    /// The number of those who were ahead of it at first.
-    ahead: u32,
-    who: Caller,
-    linger: Duration,
-    since: Instant,
-    label: Option<Arc<str>>,
     /// The number of holds, and whether somebody waits for the end. Both are in one word, so that
     /// neither change is missed, and an end that nobody waits for costs nothing more.
     holds: AtomicUsize,
@@ -55,6 +47,14 @@ pub struct Grant {
     /// Who keeps it as well, and who begins anew: of most grants nobody. It is locked while the queue is, and
     /// never the other way round.
     nested: OnceLock<Box<Mutex<Nested>>>,
+}
+
+impl Deref for Grant {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
 }
 
 /// The leases of further permits.
@@ -78,20 +78,18 @@ impl More {
     }
 }
 
-/// What a grant is made of.
-#[derive(Debug)]
-pub struct Terms<I> {
+/// What is known of a grant from its beginning.
+#[derive(Clone, Debug)]
+pub struct Terms {
     /// The lock's queue.
     pub queue: Arc<dyn GrantSource>,
-    /// Its lease.
+    /// Its lease, or the first of several.
     pub lease: Arc<Lease>,
-    /// The leases of further permits.
-    pub more: I,
     /// The fencing token.
     pub token: FencingToken,
     /// The mode in which the lock is held.
     pub mode: Mode,
-    /// The caller to which it is granted.
+    /// The caller to which it was granted.
     pub who: Caller,
     /// The label of its holder.
     pub label: Option<Arc<str>>,
@@ -104,20 +102,12 @@ pub struct Terms<I> {
 }
 
 impl Grant {
-    /// A grant without a hold, made in its place: it is large, and every caller gets one.
-    pub fn new(terms: Terms<impl Iterator<Item = Arc<Lease>>>) -> Arc<Self> {
-        let Terms { queue, lease, more, token, mode, who, label, ahead, linger, since } = terms;
+    /// A grant without a hold, with the leases of further permits. It is made in its place: it is large, and
+    /// every caller gets one.
+    pub fn new(terms: Terms, more: impl Iterator<Item = Arc<Lease>>) -> Arc<Self> {
         Arc::new(Grant {
-            queue,
-            lease,
+            terms,
             more: More::of(more),
-            token,
-            mode,
-            ahead,
-            who,
-            linger,
-            since,
-            label,
             holds: AtomicUsize::new(0),
             end: Notify::new(),
             kept: AtomicU8::new(Kept::InScope as u8),
@@ -135,11 +125,6 @@ impl Grant {
         // A nested call waits for nobody but its siblings.
         let ahead = if nested { 0 } else { self.ahead };
         Granted { pattern: self.queue.pattern(), token: self.token, ahead, by }
-    }
-
-    /// The label of its holder.
-    pub fn label(&self) -> Option<&Arc<str>> {
-        self.label.as_ref()
     }
 
     /// Logs, if this is wanted, that it is held for long; until the returned value is dropped.
@@ -172,30 +157,11 @@ impl Grant {
         let mut part = kept[left..].iter().cloned();
         let first = part.next()?;
         own.kept.store(left, Ordering::Release);
-        let part = Grant::new(Terms {
-            queue: self.queue.clone(),
-            token: first.next_token(),
-            lease: first,
-            more: part,
-            mode: self.mode,
-            who: self.who,
-            label: self.label.clone(),
-            ahead: 0,
-            linger: self.linger,
-            since: self.since,
-        });
+        let token = first.next_token();
+        let terms = Terms { lease: first, token, ahead: 0, ..self.terms.clone() };
+        let part = Grant::new(terms, part);
         part.keep(self.kept());
         Some(part)
-    }
-
-    /// The lock's queue.
-    pub fn queue(&self) -> &Arc<dyn GrantSource> {
-        &self.queue
-    }
-
-    /// Its lease, or the first of several.
-    pub fn lease(&self) -> &Arc<Lease> {
-        &self.lease
     }
 
     /// All its leases.
@@ -206,31 +172,6 @@ impl Grant {
     /// The leases of further permits.
     fn more(&self) -> &[Arc<Lease>] {
         self.more.as_ref().map_or(&[], |more| more.kept())
-    }
-
-    /// The fencing token.
-    pub fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// The mode in which the lock is held.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// The caller to which it was granted.
-    pub fn who(&self) -> &Caller {
-        &self.who
-    }
-
-    /// For how long its node is kept after the last release.
-    pub fn linger(&self) -> Duration {
-        self.linger
-    }
-
-    /// The time of the grant.
-    pub fn since(&self) -> Instant {
-        self.since
     }
 
     /// Whether it is held and can be held again: not while the only hold is taken out.

@@ -22,7 +22,7 @@ const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach
 
 /// Whether a holder can only continue when `who` does.
 pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
-    stops_owner(who, holder) && holder.lease().is_valid()
+    stops_owner(who, holder) && holder.lease.is_valid()
 }
 
 /// The same of one that may have lost the lock, and has not given it back.
@@ -53,7 +53,7 @@ pub fn let_go(who: &Caller, holders: &mut Vec<Arc<Grant>>) {
     holders.retain(|holder| {
         let gone = starts_anew(who, holder) && holder.begins_anew(who);
         if gone {
-            holder.queue().clone().begin_anew(holder);
+            holder.queue.clone().begin_anew(holder);
         }
         !gone
     });

@@ -141,9 +141,9 @@ impl Queue<Locks> {
     /// Creates a reader's node in the place of a writer's, which is then deleted.
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
-        let from = writer.lease().clone();
+        let from = writer.lease.clone();
         let standing_in =
-            stand_in(&self.engine().target, self.session().runtime(), (&from, writer.label()));
+            stand_in(&self.engine().target, self.session().runtime(), (&from, writer.label.as_ref()));
         let stood_in = catch(self.layout(), standing_in).await;
         let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
         let to = match stood_in {
@@ -152,18 +152,9 @@ impl Queue<Locks> {
         };
         let (kept, who) = writer.keeper();
         let now = self.now();
-        let reader = Grant::new(Terms {
-            queue: self.clone(),
-            lease: to.clone(),
-            more: empty(),
-            token: to.next_token(),
-            mode: Mode::Read,
-            who,
-            label: writer.label().cloned(),
-            ahead: 0,
-            linger: writer.linger(),
-            since: now,
-        });
+        let (lease, token, mode) = (to.clone(), to.next_token(), Mode::Read);
+        let terms = Terms { lease, token, mode, who, ahead: 0, since: now, ..Terms::clone(&writer) };
+        let reader = Grant::new(terms, empty());
         reader.keep(kept);
         self.note_single(&reader);
         let granted = reader.clone().hold();
@@ -214,7 +205,7 @@ impl Engine for Locks {
             let conflict = match starts_anew(&who, &by) {
                 true if by.begins_anew(&who) => Conflict::LetGo,
                 true => Conflict::None,
-                false if is_own && by.is_valid() && by.mode() == Mode::Read => Conflict::OwnRead,
+                false if is_own && by.is_valid() && by.mode == Mode::Read => Conflict::OwnRead,
                 false if is_own && by.is_valid() || stops => Conflict::Own,
                 false => Conflict::None,
             };
@@ -237,7 +228,7 @@ impl Engine for Locks {
         let mut ahead = Vec::new();
         if stuck {
             let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
-            ahead.extend(holders.map(|by| (by.mode(), stops_holder(&who, &by))));
+            ahead.extend(holders.map(|by| (by.mode, stops_holder(&who, &by))));
             let before = inner.state.waiting().take(inner.state.waiting_count() - 1);
             ahead.extend(before.map(|other| (other.wants, is_stopped(&who, other))));
         }

@@ -288,7 +288,7 @@ impl Engine for Permits {
                 return None;
             }
         }
-        Some((by.lease().clone(), Some(by.clone())))
+        Some((by.lease.clone(), Some(by.clone())))
     }
 
     async fn ask(queue: &PermitQueue) -> Option<Result<LockError, RequestError>> {

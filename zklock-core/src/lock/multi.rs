@@ -259,7 +259,7 @@ impl MultiLock {
                     limits().for_each(GuardLimit::restart);
                     let leased = |member: &AnyGuard| member.grant().is_valid();
                     if guard.members.iter().all(leased) {
-                        guard.members.iter().for_each(|member| member.grant().lease().take(true));
+                        guard.members.iter().for_each(|member| member.grant().lease.take(true));
                         return Ok(guard);
                     }
                 }
@@ -304,7 +304,7 @@ impl MultiLock {
             // Until all are acquired, nobody runs under them. One that a call around holds is in
             // use.
             if taken.grant().holds() == 1 {
-                taken.grant().lease().take(false);
+                taken.grant().lease.take(false);
             }
             taken.own_limit().into_iter().for_each(GuardLimit::pause);
             guard = Some(MultiGuard::with(guard, taken));

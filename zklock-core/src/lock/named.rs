@@ -88,10 +88,10 @@ impl NamedLock {
     }
 
     fn is_of(&self, grant: &Grant) -> bool {
-        let queue = grant.queue();
+        let queue = &grant.queue;
         queue.session().id() == self.session.id()
             && queue.path() == self.path()
-            && grant.mode() != Mode::Permit
+            && grant.mode != Mode::Permit
     }
 
     /// Acquires the lock, nested or in the queue.
@@ -196,7 +196,7 @@ impl NamedLock {
         frame: &Frame,
         Asking { who, wait, since, unscoped }: Asking,
     ) -> Result<Option<Guard<K>>, LockError> {
-        let held = frame.grant().queue().layout();
+        let held = frame.grant().queue.layout();
         if !self.driver.is_same_layout(held) {
             return Err(self.on(mixed(held, &*self.driver)));
         }
@@ -231,10 +231,10 @@ impl NamedLock {
                 }
             };
             turn.map(Some).ok_or_else(|| {
-                if frame.grant().is_open() && !frame.grant().lease().is_valid() {
+                if frame.grant().is_open() && !frame.grant().lease.is_valid() {
                     return view.lost_error();
                 }
-                let holder = frame.grant().queue().holder_here(None);
+                let holder = frame.grant().queue.holder_here(None);
                 let why = "by another call nested in the same scope";
                 self.error(ErrorKind::Busy, why).held_by(holder)
             })
@@ -249,7 +249,7 @@ impl NamedLock {
         cancelled.ended();
         let Some(turn) = turn?.and_then(|turn| turn.within(frame)) else { return Ok(None) };
         let Some(hold) = frame.hold_again() else { return Ok(None) };
-        if !frame.grant().lease().is_valid() || view.is_over_time() {
+        if !frame.grant().lease.is_valid() || view.is_over_time() {
             return Err(view.lost_error());
         }
         if self.settings.is_revocable() {

@@ -24,7 +24,7 @@ impl Queue<Locks> {
         };
         // The caller may have been granted it meanwhile.
         let own = Arc::as_ptr(self).cast::<()>();
-        holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
+        holders.retain(|by| !std::ptr::eq(Arc::as_ptr(&by.queue).cast(), own));
         let_go(who, &mut holders);
         holders
     }
@@ -75,7 +75,7 @@ impl Queue<Locks> {
         ahead: Vec<(Mode, bool)>,
         beside: &[Arc<Grant>],
     ) -> bool {
-        let holders = beside.iter().map(|by| (by.mode(), stops_holder(who, by)));
+        let holders = beside.iter().map(|by| (by.mode, stops_holder(who, by)));
         let mut coming = self.coming_beside(who);
         if self.most() > 1 {
             let stopped = holders.chain(coming).filter(|(_, stopped)| *stopped);

@@ -21,8 +21,8 @@ impl Queue<Locks> {
     /// there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by itself.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
         while let Some(lost) = self.head_that_stays(obstacle) {
-            match ask_for_node(lost.lease()).await {
-                Some(true) if lost.lease().stays() => {
+            match ask_for_node(&lost.lease).await {
+                Some(true) if lost.lease.stays() => {
                     // Perhaps readers of other threads have lost it as well, whom others wait for.
                     drop(self.decide(|state| state.refuse(|waiting| waits(waiting, &lost), stuck)));
                 }
@@ -40,7 +40,7 @@ impl Queue<Locks> {
             return None;
         }
         let is_head = |by: &&Arc<Grant>| {
-            let lease = by.lease();
+            let lease = &by.lease;
             // Who waits on another connection does not keep this one open.
             let same = Arc::ptr_eq(lease.generation(), obstacle.generation());
             same && *lease.path() == obstacle.head && lease.stays()
@@ -55,5 +55,5 @@ impl Queue<Locks> {
 
 fn waits(waiting: &Waiter, head: &Grant) -> bool {
     let stopped = stops_owner(&waiting.who, head);
-    !waiting.once && is_stuck(waiting.wants, [(head.mode(), stopped)])
+    !waiting.once && is_stuck(waiting.wants, [(head.mode, stopped)])
 }

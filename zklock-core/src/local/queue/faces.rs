@@ -37,8 +37,8 @@ impl<E: Engine> GrantSource for Queue<E> {
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
         let (inner, now) = (self.lock(), self.now());
         let (lease, by) = E::holder_here(self, &inner.state, place, now)?;
-        let held_for = by.as_ref().map(|by| now.since(by.since())).unwrap_or_default();
-        let label = by.as_ref().and_then(|by| by.label().map(|label| &**label));
+        let held_for = by.as_ref().map(|by| now.since(by.since)).unwrap_or_default();
+        let label = by.as_ref().and_then(|by| by.label.as_deref());
         let owner = self.session().runtime().holder(self.session().app(), held_for).labelled(label);
         let owner = Owner { revoked: lease.is_revoked(), ..owner };
         let (node, ahead) = (lease.node_name().to_owned(), 1 + inner.state.ahead_of(place));
@@ -60,7 +60,7 @@ impl<E: Engine> GrantSource for Queue<E> {
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Deletions {
         let (by, leases) = (Granting::new(&self, now), grant.leases().cloned());
         let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
-        let deletions = self.decide(|state| state.release(leases, is_it, grant.linger(), &by));
+        let deletions = self.decide(|state| state.release(leases, is_it, grant.linger, &by));
         by.tell_handed_on();
         self.forget_single();
         deletions
@@ -114,7 +114,7 @@ impl<E: Engine> Queue<E> {
         now: Instant,
     ) -> impl Iterator<Item = (Mode, Held)> + 'a {
         let holders = inner.state.holders().filter_map(Weak::upgrade);
-        let holders = holders.map(move |by| (by.mode(), by.describe(now)));
+        let holders = holders.map(move |by| (by.mode, by.describe(now)));
         let waiting = move |waiting: &Waiter<E::Wants>| {
             let who = (waiting.who.to_string(), waiting.label.clone());
             let waited = now.since(waiting.since);
@@ -142,7 +142,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
     fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
         let (inner, pattern) = (self.lock(), self.pattern());
         let holders = inner.state.holders().filter_map(Weak::upgrade);
-        holders.for_each(|by| each(pattern, by.mode(), true));
+        holders.for_each(|by| each(pattern, by.mode, true));
         inner.state.waiting().for_each(|other| each(pattern, E::mode(&other.wants), false));
     }
 
@@ -161,7 +161,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
         let user = self.users(&self.lock(), now).next();
         // Those of single acquires are in queues of their own, which other sessions do not look at.
         let single = || self.singles().holders().into_iter().next();
-        user.or_else(|| single().map(|by| (by.mode(), by.describe(now))))
+        user.or_else(|| single().map(|by| (by.mode, by.describe(now))))
     }
 
     fn is_beside_another(&self) -> &AtomicBool {

@@ -59,10 +59,9 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
         let more = more.inspect(|lease| {
             let _ = lease.next_token();
         });
-        let grant = Grant::new(Terms {
+        let terms = Terms {
             queue: self.queue.clone(),
             lease: lease.clone(),
-            more,
             token,
             mode,
             who: to.who,
@@ -70,7 +69,8 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
             ahead: to.ahead.saturating_add(of_node),
             linger: if lease.lingers() { to.queue_policy.linger } else { Duration::ZERO },
             since: self.now,
-        });
+        };
+        let grant = Grant::new(terms, more);
         self.queue.note_single(&grant);
         let _ = self.first.set((mode, token));
         (Arc::downgrade(&grant), grant.hold())
