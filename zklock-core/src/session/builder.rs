@@ -7,6 +7,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::machine::Machine;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
+use crate::base::settings::Settings;
 use crate::base::times;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::memory::Embedded;
@@ -23,9 +24,11 @@ use crate::layout::driver::{LockDriver, check};
 use crate::layout::to_driver::ToDriver;
 use crate::name::path::ZnodePath;
 use crate::observe::observer::{Events, Observer};
-use crate::session::handle::{Parts, Session};
-use crate::session::local_queues::Place;
-use crate::session::runtime::Host;
+use crate::session::handle::{About, Session};
+use crate::session::health::SessionHealth;
+use crate::session::lane::LaneConfig;
+use crate::session::local_queues::{LocalQueues, Place};
+use crate::session::runtime::{Host, Runtime};
 
 /// The default of `max_connections`: ZooKeeper sessions per session.
 const MOST_CONNECTIONS: usize = 4;
@@ -476,18 +479,20 @@ impl SessionBuilder {
                 (connector, machine.map_or(Host::Thread, Host::Machine))
             }
         };
-        let session = Session::start(Parts {
+        let settings = Settings::default().with(&self.defaults);
+        settings.check(Mode::Mutex, &settings)?;
+        let (runtime, io) = Runtime::start(host)?;
+        let lane_config = LaneConfig {
             connector,
-            host,
+            runtime,
             tick: self.tick,
-            place,
-            most_connections: self.most_connections,
-            root,
-            app: self.app,
-            defaults: self.defaults,
-            driver: self.driver,
+            most: self.most_connections,
             events: Events::to(self.observers),
-        })?;
+            health: SessionHealth::connecting(),
+            local_queues: LocalQueues::new(place),
+        };
+        let about = About { root, app: self.app, settings, driver: self.driver };
+        let session = Session::start(lane_config, io, about);
         #[cfg(feature = "metrics")]
         if self.has_metrics {
             crate::observe::gauges::add(&session);

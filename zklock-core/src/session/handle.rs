@@ -20,17 +20,16 @@ use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
 use crate::base::times;
 use crate::base::unharmed::unharmed;
-use crate::coordinator::traits::Connector;
+use crate::coordinator::io_thread::IoThread;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::observe::observer::{Event, Events, Granted, tries};
 use crate::session::generation::Generation;
-use crate::session::health::SessionHealth;
 use crate::session::lane::{Lane, LaneConfig, LanePermit, Status, closed};
 use crate::session::lanes::Lanes;
-use crate::session::local_queues::{Held, LocalQueues, Place};
-use crate::session::runtime::{Host, Runtime};
+use crate::session::local_queues::{Held, LocalQueues};
+use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
@@ -57,15 +56,21 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     id: u64,
-    runtime: Runtime,
     lanes: Arc<Lanes>,
-    root: ZnodePath,
-    app: Option<Arc<str>>,
-    settings: Settings,
-    driver: Arc<dyn LockDriver>,
-    events: Events,
-    state: Arc<watch::Sender<SessionState>>,
-    local_queues: Arc<LocalQueues>,
+    about: About,
+}
+
+/// What the locks of a session have in common.
+#[derive(Debug)]
+pub struct About {
+    /// The node below which they are.
+    pub root: ZnodePath,
+    /// The application's name.
+    pub app: Option<Arc<str>>,
+    /// Their default options.
+    pub settings: Settings,
+    /// Their layout.
+    pub driver: Arc<dyn LockDriver>,
 }
 
 /// A session that lives only as long as others use it.
@@ -93,64 +98,16 @@ impl fmt::Debug for WeakSession {
     }
 }
 
-/// The settings of a session.
-#[derive(Debug)]
-pub struct Parts {
-    /// Opens ZooKeeper sessions.
-    pub connector: Arc<dyn Connector>,
-    /// Provides threads, clock, timers and random numbers.
-    pub host: Host,
-    /// The server's tick, if known.
-    pub tick: Option<Duration>,
-    /// The servers and the chroot, by which sessions of this process that share locks are found.
-    pub place: Place,
-    /// The largest number of ZooKeeper sessions.
-    pub most_connections: usize,
-    /// The node below which the locks are.
-    pub root: ZnodePath,
-    /// The application's name.
-    pub app: Option<Arc<str>>,
-    /// The default options of its locks.
-    pub defaults: LockOptions,
-    /// The layout of its locks.
-    pub driver: Arc<dyn LockDriver>,
-    /// The receivers of events.
-    pub events: Events,
-}
-
 impl Session {
-    /// Starts a session; it connects in the background.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for default options that are
-    /// not accepted; [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system
-    /// cannot start a thread.
-    pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
+    /// Starts a session, whose lanes may have a thread; it connects in the background.
+    pub(crate) fn start(lane_config: LaneConfig, io: Option<IoThread>, about: About) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let settings = Settings::default().with(&parts.defaults);
-        settings.check(Mode::Mutex, &settings)?;
-        let (runtime, io) = Runtime::start(parts.host)?;
-        let state = Arc::new(watch::Sender::new(SessionState::Connecting));
         // Before the lanes: an embedded session is connected once its lane has started.
-        let states = state.subscribe();
-        let local_queues = LocalQueues::new(parts.place);
-        let Parts { root, app, driver, events, .. } = parts;
-        let lane_config = LaneConfig {
-            connector: parts.connector,
-            runtime: runtime.clone(),
-            tick: parts.tick,
-            most: parts.most_connections,
-            events: events.clone(),
-            health: SessionHealth::new(state.clone()),
-            local_queues: local_queues.clone(),
-        };
+        let (states, events) = (lane_config.health.state().subscribe(), lane_config.events.clone());
         let lanes = Arc::new(Lanes::start(lane_config, io));
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        report_states(id, lanes.first().spawner(), states, &events);
-        let inner =
-            Inner { id, runtime, lanes, root, app, settings, driver, events, state, local_queues };
-        Ok(Session(Arc::new(inner)))
+        report_states(id, lanes.first().spawner(), states, events);
+        Session(Arc::new(Inner { id, lanes, about }))
     }
 
     /// Waits for the first outcome of connecting.
@@ -203,6 +160,10 @@ impl Session {
         self.0.lanes.all().iter().flat_map(|lane| lane.living()).collect()
     }
 
+    fn config(&self) -> &LaneConfig {
+        self.0.lanes.config()
+    }
+
     /// Assigns a lane to an acquire.
     pub(crate) fn assign(&self) -> LanePermit {
         self.0.lanes.assign()
@@ -245,7 +206,7 @@ impl Session {
 
     /// The locks that the session has in use.
     pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
-        &self.0.local_queues
+        &self.config().local_queues
     }
 
     /// Runs background tasks.
@@ -255,12 +216,12 @@ impl Session {
 
     /// The receivers of events.
     pub(crate) fn events(&self) -> &Events {
-        &self.0.events
+        &self.config().events
     }
 
     /// Provides tasks, clock and random numbers.
     pub(crate) fn runtime(&self) -> &Runtime {
-        &self.0.runtime
+        &self.config().runtime
     }
 
     /// The clock of deadlines and leases.
@@ -275,7 +236,7 @@ impl Session {
     /// assert_eq!(session.root().as_str(), "/zklock");
     /// ```
     pub fn root(&self) -> &ZnodePath {
-        &self.0.root
+        &self.0.about.root
     }
 
     /// Returns the application's name, as other processes see it.
@@ -288,12 +249,12 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn app(&self) -> Option<&str> {
-        self.0.app.as_deref()
+        self.0.about.app.as_deref()
     }
 
     /// The application's name, to keep.
     pub(crate) fn shared_app(&self) -> Option<&Arc<str>> {
-        self.0.app.as_ref()
+        self.0.about.app.as_ref()
     }
 
     /// Returns the default options of the session's locks: every field is set.
@@ -303,11 +264,11 @@ impl Session {
     /// assert_eq!((defaults.retries, defaults.linger), (Some(2), Some(std::time::Duration::ZERO)));
     /// ```
     pub fn defaults(&self) -> LockOptions {
-        self.0.settings.to_options()
+        self.0.about.settings.to_options()
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.0.settings
+        &self.0.about.settings
     }
 
     /// Returns the layout of the session's locks, which a single lock may override.
@@ -318,7 +279,7 @@ impl Session {
     /// assert_eq!(contender.map(|contender| contender.sequence), Some(4));
     /// ```
     pub fn driver(&self) -> &Arc<dyn LockDriver> {
-        &self.0.driver
+        &self.0.about.driver
     }
 
     /// Returns the state of the session: of several
@@ -331,7 +292,7 @@ impl Session {
     /// assert_eq!(session.state(), SessionState::Connected);
     /// ```
     pub fn state(&self) -> SessionState {
-        *self.0.state.borrow()
+        *self.config().health.state().borrow()
     }
 
     /// Returns a stream of the session's states: the present one first, then each new one. If
@@ -349,7 +310,7 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn states(&self) -> States {
-        States { receiver: self.0.state.subscribe(), first: true }
+        States { receiver: self.config().health.state().subscribe(), first: true }
     }
 
     /// Returns whether a lock can be granted now; for health checks. True if the session is not
@@ -414,7 +375,7 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn held(&self) -> Vec<Held> {
-        self.0.local_queues.held()
+        self.local_queues().held()
     }
 
     /// Stops granting locks; for SIGTERM. Waiters fail at once with
@@ -439,7 +400,7 @@ impl Session {
     /// Dropping the future leaves the session draining.
     pub async fn drain(&self, limit: Duration) -> Vec<Held> {
         self.enter(SessionState::Draining);
-        let empty = self.0.local_queues.until_empty();
+        let empty = self.local_queues().until_empty();
         let _ = Deadline::after(self.clock().clone(), limit).bound(empty).await;
         self.held()
     }
@@ -469,14 +430,14 @@ impl Session {
     }
 
     fn enter(&self, next: SessionState) {
-        self.0.state.send_if_modified(|state| {
+        self.config().health.state().send_if_modified(|state| {
             let moves = *state != SessionState::Closed && *state != next;
             if moves {
                 *state = next;
             }
             moves
         });
-        self.0.local_queues.close();
+        self.local_queues().close();
     }
 
     /// Whether locks are no longer granted.
@@ -503,7 +464,7 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("id", &self.0.id)
-            .field("root", &self.0.root)
+            .field("root", &self.0.about.root)
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
@@ -519,7 +480,7 @@ impl Drop for Inner {
 
 /// Completes the pending deletions, then closes the ZooKeeper sessions.
 async fn finish(lanes: &Lanes) {
-    let limit = Deadline::after(lanes.clock().clone(), times::FLUSH);
+    let limit = Deadline::after(lanes.config().runtime.clock().clone(), times::FLUSH);
     let ending = lanes.complete().into_iter().map(|lane| {
         let limit = &limit;
         async move {
@@ -536,9 +497,8 @@ fn report_states(
     id: u64,
     spawner: &Spawner,
     mut states: watch::Receiver<SessionState>,
-    events: &Events,
+    events: Events,
 ) {
-    let events = events.clone();
     spawner.spawn(async move {
         while states.changed().await.is_ok() {
             let state = *states.borrow_and_update();

@@ -31,8 +31,14 @@ pub struct LaneReport {
 
 impl SessionHealth {
     /// No lane has reported yet.
-    pub fn new(session: Arc<watch::Sender<SessionState>>) -> Self {
+    pub fn connecting() -> Self {
+        let session = Arc::new(watch::Sender::new(SessionState::Connecting));
         SessionHealth { session, lanes: Arc::default() }
+    }
+
+    /// The state of the session.
+    pub fn state(&self) -> &watch::Sender<SessionState> {
+        &self.session
     }
 
     /// A report for one more lane, which counts from its first state on.
@@ -103,8 +109,8 @@ mod tests {
     use SessionState::{Closed, Connected, Connecting, Draining, Suspended};
 
     fn health() -> (watch::Receiver<SessionState>, SessionHealth) {
-        let session = Arc::new(watch::Sender::new(Connecting));
-        (session.subscribe(), SessionHealth::new(session))
+        let health = SessionHealth::connecting();
+        (health.state().subscribe(), health)
     }
 
     #[test]

@@ -22,7 +22,6 @@ use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
 use crate::session::generation::Generation;
 use crate::session::lane::{Lane, LaneConfig, LanePermit};
-use crate::session::runtime::Runtime;
 
 /// The number of acquires that may wait for the server in a lane before another one is opened.
 const BUSY: usize = 8;
@@ -89,14 +88,13 @@ impl Lanes {
         self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The runtime of all lanes.
-    pub fn runtime(&self) -> &Runtime {
-        &self.lane_config.runtime
+    /// What all lanes have in common.
+    pub fn config(&self) -> &LaneConfig {
+        &self.lane_config
     }
 
-    /// The clock of all lanes.
-    pub fn clock(&self) -> &Clock {
-        self.runtime().clock()
+    fn clock(&self) -> &Clock {
+        self.lane_config.runtime.clock()
     }
 
     /// The first lane that can serve a request now; the first of all, if none can.
@@ -186,16 +184,14 @@ fn has_room(lane: &Lane) -> bool {
 mod tests {
     use super::*;
     use crate::base::policy::StopAt;
-    use crate::base::session_state::SessionState;
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::traits::{NodeKind, RequestError};
     use crate::observe::observer::Events;
     use crate::session::health::SessionHealth;
     use crate::session::local_queues::{LocalQueues, Place};
-    use crate::session::runtime::Host;
+    use crate::session::runtime::{Host, Runtime};
     use futures_lite::future::block_on;
     use std::time::Duration;
-    use tokio::sync::watch;
 
     fn lanes(store: &Embedded) -> Arc<Lanes> {
         let place = Place { servers: "lanes".into(), chroot: "".into() };
@@ -205,7 +201,7 @@ mod tests {
             tick: None,
             most: 4,
             events: Events::default(),
-            health: SessionHealth::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
+            health: SessionHealth::connecting(),
             local_queues: LocalQueues::new(place),
         };
         Arc::new(Lanes::start(lane_config, None))

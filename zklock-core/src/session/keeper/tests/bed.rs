@@ -202,10 +202,10 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     });
     let watches = WatchBudget::new("");
     let generation = Generation::new(1, coordinator, lease, spawner, events, watches, None);
-    let (state, told) = watch::channel(SessionState::Connecting);
-    let health = SessionHealth::new(Arc::new(state)).of_another();
+    let health = SessionHealth::connecting();
+    let state = health.state().subscribe();
     let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
-    let keeping = Keeping { health, local_queues: local_queues.clone() };
+    let keeping = Keeping { health: health.of_another(), local_queues: local_queues.clone() };
     let kept = Kept {
         generation,
         faults,
@@ -220,7 +220,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         says,
         local_queues,
         events: events_told,
-        state: told,
+        state,
     };
     (kept, keeping)
 }

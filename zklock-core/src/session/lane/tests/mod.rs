@@ -1,7 +1,6 @@
 //! How a lane goes from one session to the next.
 
 use super::*;
-use crate::base::session_state::SessionState;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::{Coordinator, Reply, RequestError};
 use crate::session::broken_log::panics_at;
@@ -33,7 +32,7 @@ fn lane(fails: usize) -> Arc<Lane> {
         tick: None,
         most: 1,
         events: Events::default(),
-        health: SessionHealth::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
+        health: SessionHealth::connecting(),
         local_queues: LocalQueues::new(Place { servers: "lane".into(), chroot: "".into() }),
     }))
 }
