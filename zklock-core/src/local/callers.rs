@@ -3,7 +3,7 @@
 use std::mem::take;
 use std::ops::DerefMut;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::base::clock::Instant;
@@ -52,16 +52,6 @@ impl<W: Copy, O> Callers<W, O> {
     /// Whether some waiter waits for ZooKeeper's reply only.
     pub fn anybody_tries(&self) -> bool {
         self.tries
-    }
-
-    /// A waiter asks for its outcome, which comes with what is known of the waiter.
-    pub fn poll(
-        &mut self,
-        place: Place,
-        waker: &Waker,
-        old: &mut Option<Waker>,
-    ) -> Poll<Option<(Waiter<W>, Outcome<O>)>> {
-        self.waiters.poll(place, waker, old)
     }
 
     /// Gives a newcomer the last place, behind so many holders.

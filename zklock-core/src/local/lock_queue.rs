@@ -142,8 +142,11 @@ impl Queue<Locks> {
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
         let from = writer.lease.clone();
-        let standing_in =
-            stand_in(&self.engine().target, self.session().runtime(), (&from, writer.label.as_ref()));
+        let standing_in = stand_in(
+            &self.engine().target,
+            self.session().runtime(),
+            (&from, writer.label.as_ref()),
+        );
         let stood_in = catch(self.layout(), standing_in).await;
         let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
         let to = match stood_in {
@@ -153,7 +156,8 @@ impl Queue<Locks> {
         let (kept, who) = writer.keeper();
         let now = self.now();
         let (lease, token, mode) = (to.clone(), to.next_token(), Mode::Read);
-        let terms = Terms { lease, token, mode, who, ahead: 0, since: now, ..Terms::clone(&writer) };
+        let terms =
+            Terms { lease, token, mode, who, ahead: 0, since: now, ..Terms::clone(&writer) };
         let reader = Grant::new(terms, empty());
         reader.keep(kept);
         self.note_single(&reader);

@@ -25,6 +25,5 @@ pub mod state;
 pub mod todo;
 pub mod turn;
 pub mod wait;
-pub mod wait_queue;
 pub mod waiter;
 pub mod waiters;

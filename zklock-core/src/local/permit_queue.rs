@@ -22,10 +22,9 @@ use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permits::{PermitRequest, State};
-use crate::local::queue::{Engine, InQueue, Queue};
+use crate::local::queue::{Engine, InQueue, Joined, Queue, busy};
 use crate::local::singles::InOrder;
 use crate::local::todo::{Fetch, Joined as Decided};
-use crate::local::wait_queue::Joined;
 use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::handle::Session;
@@ -301,7 +300,7 @@ impl Engine for Permits {
         }
         let other = looks.locks.get()?;
         let found = queue.find_holder(&other, permits).await;
-        Some(found.map(|holder| holder.map_or_else(busy, |(_, busy)| busy)))
+        Some(found.map(|holder| holder.map_or_else(|| busy(None), |(_, busy)| busy)))
     }
 
     fn step_down(_: Arc<PermitQueue>, permit: Sole) -> SteppingDown {
@@ -333,9 +332,4 @@ fn needed<'a>(waiting: impl Iterator<Item = &'a Waiter<PermitRequest>>, who: &Ca
 /// The number of permits.
 fn sum<'a>(held: impl Iterator<Item = &'a Arc<Grant>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
-}
-
-/// The error if somebody is ahead, and it is not known who.
-fn busy() -> LockError {
-    LockError::new(ErrorKind::Busy, "")
 }

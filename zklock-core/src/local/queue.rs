@@ -17,7 +17,6 @@ use crate::local::grant::{Grant, GrantSource, Hold};
 use crate::local::kinds;
 use crate::local::singles::Singles;
 use crate::local::todo::{Joined as Decided, Lent};
-use crate::local::wait_queue::{Joined, PlaceInQueue};
 use crate::local::waiter::Waiter;
 use crate::session::handle::Session;
 use crate::session::local_queues::{LocalQueues, of_type};
@@ -26,9 +25,11 @@ mod effects;
 mod engine;
 mod faces;
 mod granting;
+mod place;
 
 pub use engine::{Engine, InQueue, Shared, TodoOf};
 pub use granting::Granting;
+pub use place::{Joined, PlaceInQueue, busy};
 
 impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {
@@ -181,7 +182,7 @@ impl<E: Engine> Queue<E> {
     }
 
     /// What a caller gets who joined.
-    pub fn joined(self: &Arc<Self>, decided: Decided<Hold>) -> Joined<Self> {
+    pub fn joined(self: &Arc<Self>, decided: Decided<Hold>) -> Joined<E> {
         match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
             Decided::Waits(place) => Joined::Waits(PlaceInQueue::new(self.clone(), place)),
@@ -191,7 +192,7 @@ impl<E: Engine> Queue<E> {
     }
 
     /// A refusal that names the lock.
-    pub fn refuse(&self, error: LockError) -> Joined<Self> {
+    pub fn refuse(&self, error: LockError) -> Joined<E> {
         Joined::Refused(error.on(self.lock_name().clone()))
     }
 

@@ -14,8 +14,8 @@ use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
 use crate::coordinator::traits::{Link, RequestError};
-use crate::local::grant::Hold;
-use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, busy};
+use crate::local::grant::{GrantSource, Hold};
+use crate::local::queue::{Engine, Joined, PlaceInQueue, Shared, busy};
 use crate::local::waiters::Place;
 use crate::observe::observer::Event;
 use crate::session::generation::Generation;
@@ -90,9 +90,9 @@ pub trait Patience {
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place in the queue.
-    fn wait<Q: WaitQueue>(
+    fn wait<E: Engine>(
         self,
-        joined: Joined<Q>,
+        joined: Joined<E>,
     ) -> impl Future<Output = Result<Hold, LockError>> + Send;
 }
 
@@ -117,7 +117,7 @@ impl Patience for Forever {
         Forever
     }
 
-    async fn wait<Q: WaitQueue>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+    async fn wait<E: Engine>(self, joined: Joined<E>) -> Result<Hold, LockError> {
         match joined {
             Joined::Granted(hold) => Ok(hold),
             Joined::Refused(error) => Err(error),
@@ -142,7 +142,7 @@ impl Patience for Wait {
         *self
     }
 
-    async fn wait<Q: WaitQueue>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+    async fn wait<E: Engine>(self, joined: Joined<E>) -> Result<Hold, LockError> {
         match joined {
             Joined::Waits(place) => match self {
                 Wait::Forever => place.await,
@@ -167,13 +167,13 @@ impl Patience for Wait {
 
 /// Somebody was in the way. It is reported if it is still known: meanwhile it may have left, and
 /// then there is nobody to wait for. ZooKeeper has as much time to say so as for one try.
-async fn turned_away<Q: WaitQueue>(queue: Arc<Q>, limit: Duration) -> Result<Hold, LockError> {
+async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hold, LockError> {
     let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
     let told = match here {
         Some(busy) => busy,
         None => {
             let limit = Deadline::after(queue.session().clock().clone(), limit);
-            match limit.bound(queue.ask()).await {
+            match limit.bound(E::ask(&queue)).await {
                 Ok(Some(Ok(busy))) => busy,
                 Ok(None | Some(Err(RequestError::NoNode))) => busy(None),
                 Ok(Some(Err(error))) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
@@ -185,10 +185,7 @@ async fn turned_away<Q: WaitQueue>(queue: Arc<Q>, limit: Duration) -> Result<Hol
     Err(told.on(queue.lock_name().clone()))
 }
 
-async fn once<Q: WaitQueue>(
-    mut place: PlaceInQueue<Q>,
-    limit: Duration,
-) -> Result<Hold, LockError> {
+async fn once<E: Engine>(mut place: PlaceInQueue<E>, limit: Duration) -> Result<Hold, LockError> {
     let queue = place.queue().clone();
     match Deadline::after(queue.session().clock().clone(), limit).bound(&mut place).await {
         Ok(result) => result,
@@ -202,8 +199,8 @@ async fn once<Q: WaitQueue>(
 /// Makes this number of tries; the place in the queue is kept from one to the next. Shortly before
 /// the end of the last one it asks who holds the lock; if there are observers, before the end of
 /// each, which it tells them. Some tries may be over already.
-async fn within<Q: WaitQueue>(
-    mut place: PlaceInQueue<Q>,
+async fn within<E: Engine>(
+    mut place: PlaceInQueue<E>,
     start: Instant,
     timeout: Duration,
     tries: u32,
@@ -231,8 +228,8 @@ fn ask_ahead(timeout: Duration) -> Duration {
 }
 
 /// The rest of [`within`], from shortly before the end of the first of these tries.
-async fn insist<Q: WaitQueue>(
-    place: &mut PlaceInQueue<Q>,
+async fn insist<E: Engine>(
+    place: &mut PlaceInQueue<E>,
     start: Instant,
     timeout: Duration,
     tries: RangeInclusive<u32>,
@@ -309,8 +306,8 @@ struct Silent;
 
 /// Asks who holds the lock, for at most `limit`: a holder in this process is known, another one
 /// takes one read. Returns the error of a busy lock, or of one that may not be read.
-async fn ask<Q: WaitQueue>(
-    queue: &Arc<Q>,
+async fn ask<E: Engine>(
+    queue: &Shared<E>,
     place: Option<Place>,
     limit: Duration,
 ) -> Result<LockError, Silent> {
@@ -320,7 +317,7 @@ async fn ask<Q: WaitQueue>(
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
-        match deadline.bound(queue.ask()).await {
+        match deadline.bound(E::ask(queue)).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
             // It has just left, which is a result, too.
             Ok(Some(Err(RequestError::NoNode))) => return Ok(busy(None)),
@@ -337,7 +334,7 @@ async fn ask<Q: WaitQueue>(
 }
 
 /// Nothing is known of the lock; says why, if that is known.
-fn unreachable(queue: &impl WaitQueue) -> LockError {
+fn unreachable(queue: &impl GrantSource) -> LockError {
     let generations = queue.session().generations();
     let is_connected = |generation: &Arc<Generation>| generation.coordinator().link() == Link::Up;
     let late = || generations.iter().find_map(|generation| generation.late_answers());

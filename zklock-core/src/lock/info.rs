@@ -17,8 +17,8 @@ use crate::inspect::site::Site;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::Hold;
 use crate::local::itself::{Perhaps, telling};
+use crate::local::queue::{Engine, Joined};
 use crate::local::wait::{Patience, Wait};
-use crate::local::wait_queue::{Joined, WaitQueue};
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::observe::spans::Acquiring;
@@ -65,9 +65,9 @@ pub(crate) struct Asking {
 }
 
 /// How an acquire waits in a queue. Rare cases are boxed, so that the future of a waiter stays small.
-pub(crate) enum Waits<Q: WaitQueue> {
+pub(crate) enum Waits<E: Engine> {
     /// There is nothing to do meanwhile.
-    Usual(Joined<Q>),
+    Usual(Joined<E>),
     /// With a span, a check for a wait for oneself, or a warning.
     Rare(Boxed<Result<Hold, LockError>>),
 }
@@ -198,12 +198,12 @@ impl LockInfo {
     }
 
     /// How an acquire waits that has joined a queue.
-    pub(crate) fn waits<Q: WaitQueue + 'static>(
+    pub(crate) fn waits<E: Engine>(
         &self,
         asking: Asking,
         span: Option<Acquiring>,
-        (joined, perhaps): (Joined<Q>, Option<Perhaps>),
-    ) -> Waits<Q> {
+        (joined, perhaps): (Joined<E>, Option<Perhaps>),
+    ) -> Waits<E> {
         let (Asking { who, wait, since, .. }, limit) = (asking, self.settings.warn_waiting);
         let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
         if perhaps.is_none() && span.is_none() && !warns {

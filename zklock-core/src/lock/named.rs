@@ -25,9 +25,9 @@ use crate::guard::view::GuardView;
 use crate::layout::driver::{LockDriver, check, mixed};
 use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{Perhaps, stuck, telling};
-use crate::local::lock_queue::LockQueue;
+use crate::local::lock_queue::{LockQueue, Locks};
+use crate::local::queue::{InQueue, Joined};
 use crate::local::wait::{Patience, Wait};
-use crate::local::wait_queue::Joined;
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::name::lock_name::LockName;
@@ -141,7 +141,7 @@ impl NamedLock {
         Asking { who, wait, since, .. }: Asking,
         around: Option<Arc<Frame>>,
         mode: Mode,
-    ) -> (Joined<LockQueue>, Option<Perhaps>) {
+    ) -> InQueue<Locks> {
         let own_nodes = self.has_own_nodes();
         let (once, label) = (wait.is_once(), self.label.clone());
         let queue_policy = self.queue_policy(own_nodes);
@@ -325,7 +325,7 @@ impl Drop for Cancelled<'_> {
 /// How an acquire waits.
 enum WayIn<'a, K: Kind> {
     /// In the queue, with nothing to do meanwhile.
-    Usual(Joined<LockQueue>),
+    Usual(Joined<Locks>),
     /// Inside a call that holds the lock, or in the queue with something to do meanwhile; boxed, so that
     /// the future of a waiter stays small.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),

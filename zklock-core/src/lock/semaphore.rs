@@ -17,10 +17,10 @@ use crate::layout::driver::SemaphoreLayout;
 use crate::layout::to_driver::ToDriver;
 use crate::local::grant::GrantSource;
 use crate::local::limit::LimitSource;
-use crate::local::permit_queue::{Handle, PermitQueue};
+use crate::local::permit_queue::{Handle, PermitQueue, Permits};
 use crate::local::permits::PermitRequest;
+use crate::local::queue::Joined;
 use crate::local::wait::{Forever, Patience};
-use crate::local::wait_queue::Joined;
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::lock::permits::{Asked, check_alone, find};
@@ -384,7 +384,7 @@ impl Semaphore {
     }
 
     /// Takes a place in the queue.
-    fn join(&self, asking: Asking, permits: u32) -> Waits<PermitQueue> {
+    fn join(&self, asking: Asking, permits: u32) -> Waits<Permits> {
         let Asking { who, wait, since, .. } = asking;
         let around = context::current();
         let Settings { fair, handoffs, stop_at, vanished, .. } = self.settings;

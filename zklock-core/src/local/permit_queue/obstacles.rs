@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Permits, busy};
+use super::Permits;
 use crate::acquire::obstacle::{Obstacle, Seen};
 use crate::acquire::setback::refused;
 use crate::acquire::target::Target;
@@ -12,7 +12,7 @@ use crate::coordinator::traits::RequestError;
 use crate::local::callers::Decides;
 use crate::local::grant::GrantSource;
 use crate::local::permits::PermitRequest;
-use crate::local::queue::Queue;
+use crate::local::queue::{Queue, busy};
 use crate::local::singles::InOrder;
 use crate::local::todo::Fetch;
 
@@ -77,7 +77,7 @@ impl Queue<Permits> {
                     }
                 }
                 if looks > times::PERMIT_LEFT.0 {
-                    self.turn_away(fetch, busy());
+                    self.turn_away(fetch, busy(None));
                     break;
                 }
                 clock.sleep_until(clock.now() + times::PERMIT_LEFT.1).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::Queue;
+use super::{Joined, Queue};
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Seen;
 use crate::acquire::send_order::SendTurn;
@@ -21,7 +21,6 @@ use crate::local::grant::{Grant, Hold, Sole, SteppingDown};
 use crate::local::itself::Perhaps;
 use crate::local::singles::InOrder;
 use crate::local::todo::{Fetch, Todo};
-use crate::local::wait_queue::Joined;
 use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::lane::LanePermit;
@@ -34,7 +33,7 @@ pub type Shared<E> = Arc<Queue<E>>;
 pub type TodoOf<E> = Todo<Lease, <E as Engine>::Wants>;
 
 /// The result of joining, and whether the caller may wait for itself.
-pub type InQueue<E> = (Joined<Queue<E>>, Option<Perhaps>);
+pub type InQueue<E> = (Joined<E>, Option<Perhaps>);
 
 /// What the queues of locks and of semaphores do differently.
 pub trait Engine: Sized + Debug + Send + Sync + 'static {

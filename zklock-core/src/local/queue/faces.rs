@@ -3,23 +3,20 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-use std::task::{Poll, Waker};
 
-use super::{Engine, Granting, Inner, Queue};
+use super::{Engine, Granting, Inner, Joined, Queue};
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
-use crate::base::error::{Holder, LockError};
+use crate::base::error::Holder;
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::base::pattern::Pattern;
-use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
-use crate::local::wait_queue::{Joined, WaitQueue};
 use crate::local::waiter::Waiter;
-use crate::local::waiters::{Outcome, Place};
+use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::local_queues::{Held, Holding, LocalQueue};
@@ -67,24 +64,17 @@ impl<E: Engine> GrantSource for Queue<E> {
     }
 }
 
-impl<E: Engine> WaitQueue for Queue<E> {
-    type Waiter = Waiter<E::Wants>;
-
-    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<(Self::Waiter, Outcome<Hold>)>> {
-        let mut old = None;
-        let polled = self.lock().state.poll(place, waker, &mut old);
-        drop(old);
-        polled
-    }
-
-    fn join_again(self: &Arc<Self>, waiter: Self::Waiter) -> Joined<Self> {
+impl<E: Engine> Queue<E> {
+    /// A waiter that was given what it wants, and lost it before it could take it, takes the last place.
+    pub(super) fn join_again(self: &Arc<Self>, waiter: Waiter<E::Wants>) -> Joined<E> {
         let (who, scope) = (waiter.who, waiter.who.scope());
         let is_own = |other: &Caller| who.is_same(other) || scope != 0 && other.scope() == scope;
         // A grant is checked at the present time, not at that of the call.
         self.join(Waiter { since: self.now(), ahead: 0, ..waiter }, is_own).0
     }
 
-    fn leave(self: &Arc<Self>, place: Place) {
+    /// A waiter gives up its place.
+    pub(super) fn leave(self: &Arc<Self>, place: Place) {
         let mut untaken = None;
         let deletions = self.decide(|state| {
             let (outcome, todo) = state.leave(place);
@@ -96,17 +86,12 @@ impl<E: Engine> WaitQueue for Queue<E> {
         drop(untaken);
     }
 
-    fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
+    /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
+    pub(super) fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
         let inner = self.lock();
         inner.state.waiter(place).map(|waiter| (E::mode(&waiter.wants), waiter.since))
     }
 
-    async fn ask(&self) -> Option<Result<LockError, RequestError>> {
-        E::ask(self).await
-    }
-}
-
-impl<E: Engine> Queue<E> {
     /// The holders and the waiters, and their modes.
     fn users<'a>(
         &'a self,

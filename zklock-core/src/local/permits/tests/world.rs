@@ -321,7 +321,8 @@ impl World<'_> {
     /// Lets those hold their permits that were given some.
     fn wake(&mut self) {
         for (caller, place) in std::mem::take(&mut self.places) {
-            let Poll::Ready(settled) = self.state.poll(place, Waker::noop(), &mut None) else {
+            let Poll::Ready(settled) = self.state.waiters.poll(place, Waker::noop(), &mut None)
+            else {
                 self.places.push((caller, place));
                 continue;
             };

@@ -78,7 +78,7 @@ fn who_comes_to_a_lost_lease_fetches_for_those_who_wait_already() {
         assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&holder], "once: {once}");
         let fetch = todo.fetch.unwrap_or_else(|| panic!("nobody fetches, once: {once}"));
         drop(state.fetched(fetch.driver, Ok(next), &by));
-        assert!(state.poll(first, Waker::noop(), &mut None).is_ready(), "once: {once}");
+        assert!(state.waiters.poll(first, Waker::noop(), &mut None).is_ready(), "once: {once}");
     }
 }
 
@@ -109,7 +109,7 @@ fn who_tries_to_read_behind_one_who_tries_to_write_enters_beside_the_readers() {
     let writes = join(&mut state, (Mode::Write, false)).0;
     let late = join(&mut state, (Mode::Read, true)).0;
     drop(state.fetched(places[0].1.unwrap().driver, Ok(node), &by));
-    let mut polled = |place| match state.poll(place, Waker::noop(), &mut None) {
+    let mut polled = |place| match state.waiters.poll(place, Waker::noop(), &mut None) {
         Poll::Ready(settled) => Some(settled.unwrap().1.map(drop).map_err(|error| error.kind())),
         Poll::Pending => None,
     };
@@ -234,13 +234,15 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
             let behind = rival <= now + ANSWER / 2;
             steps.insert((now + ANSWER, Step::Answered(behind)));
         }
-        places.retain(|(caller, place)| match state.poll(*place, Waker::noop(), &mut None) {
-            Poll::Ready(granted) => {
-                let number = granted.unwrap().1.unwrap();
-                steps.insert((now + HOLD, Step::LetGo(*caller, number)));
-                false
+        places.retain(|(caller, place)| {
+            match state.waiters.poll(*place, Waker::noop(), &mut None) {
+                Poll::Ready(granted) => {
+                    let number = granted.unwrap().1.unwrap();
+                    steps.insert((now + HOLD, Step::LetGo(*caller, number)));
+                    false
+                }
+                Poll::Pending => true,
             }
-            Poll::Pending => true,
         });
     }
 }

@@ -1,54 +1,31 @@
-//! The interface of a queue that callers wait in, for locks and for permits.
+//! A place in a queue, and what a caller gets who joined.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use crate::base::clock::Instant;
+use super::{Engine, Shared};
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
-use crate::coordinator::traits::RequestError;
 use crate::local::grant::{GrantSource, Hold};
+use crate::local::waiter::Waiter;
 use crate::local::waiters::{Outcome, Place};
 use crate::session::lane::closed;
 
-/// A queue that can be waited in.
-pub trait WaitQueue: GrantSource + Sized {
-    /// What is known of a waiter.
-    type Waiter;
-
-    /// A waiter asks for its outcome, which comes with what is known of the waiter.
-    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<(Self::Waiter, Outcome<Hold>)>>;
-
-    /// A waiter that was given what it wants, and lost it before it could take it, takes the last place.
-    fn join_again(self: &Arc<Self>, waiter: Self::Waiter) -> Joined<Self>;
-
-    /// A waiter gives up its place.
-    fn leave(self: &Arc<Self>, place: Place);
-
-    /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
-    fn waiter(&self, place: Place) -> Option<(Mode, Instant)>;
-
-    /// Asks ZooKeeper who is in the way, and returns the error of a busy lock. `None` while nobody
-    /// was seen.
-    fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
-}
-
 /// The result of joining.
 #[derive(Debug)]
-pub enum Joined<Q: WaitQueue> {
+pub enum Joined<E: Engine> {
     /// The lock was free.
     Granted(Hold),
     /// In the queue.
-    Waits(PlaceInQueue<Q>),
+    Waits(PlaceInQueue<E>),
     /// Somebody is ahead in this queue, and the caller does not wait.
-    Busy(Arc<Q>),
+    Busy(Shared<E>),
     /// The request is refused.
     Refused(LockError),
 }
 
-impl<Q: WaitQueue> Joined<Q> {
+impl<E: Engine> Joined<E> {
     /// Gives up what was joined, because the caller is refused.
     pub fn give_up(self) {
         if let Joined::Waits(mut place) = self {
@@ -58,25 +35,25 @@ impl<Q: WaitQueue> Joined<Q> {
 }
 
 /// The error of a lock that is held, by this holder if it is known.
-pub(super) fn busy(holder: Option<Holder>) -> LockError {
+pub fn busy(holder: Option<Holder>) -> LockError {
     LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
 /// A place in a queue, as a future of its outcome. Dropping it gives the place up.
 #[derive(Debug)]
-pub struct PlaceInQueue<Q: WaitQueue> {
-    queue: Arc<Q>,
+pub struct PlaceInQueue<E: Engine> {
+    queue: Shared<E>,
     place: Option<Place>,
 }
 
-impl<Q: WaitQueue> PlaceInQueue<Q> {
+impl<E: Engine> PlaceInQueue<E> {
     /// Waits in a place.
-    pub fn new(queue: Arc<Q>, place: Place) -> Self {
+    pub fn new(queue: Shared<E>, place: Place) -> Self {
         PlaceInQueue { queue, place: Some(place) }
     }
 
     /// The queue.
-    pub fn queue(&self) -> &Arc<Q> {
+    pub fn queue(&self) -> &Shared<E> {
         &self.queue
     }
 
@@ -100,7 +77,7 @@ impl<Q: WaitQueue> PlaceInQueue<Q> {
     /// Gives back what was lost before the caller took it, and begins again: whoever waits is told of no
     /// loss, and waits on until the same deadline. Returns an outcome that it has at once.
     #[cold]
-    fn join_again(&mut self, waiter: Q::Waiter, lost: Hold) -> Option<Outcome<Hold>> {
+    fn join_again(&mut self, waiter: Waiter<E::Wants>, lost: Hold) -> Option<Outcome<Hold>> {
         drop(lost);
         match self.queue.join_again(waiter) {
             Joined::Granted(hold) => Some(Ok(hold)),
@@ -126,12 +103,16 @@ impl<Q: WaitQueue> PlaceInQueue<Q> {
     }
 }
 
-impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
+impl<E: Engine> Future for PlaceInQueue<E> {
     type Output = Outcome<Hold>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         while let Some(place) = self.place {
-            let Poll::Ready(settled) = self.queue.poll(place, cx.waker()) else { break };
+            let mut old = None;
+            let polled = self.queue.lock().state.waiters.poll(place, cx.waker(), &mut old);
+            // The last waker of a task drops the task, which may lock the queue.
+            drop(old);
+            let Poll::Ready(settled) = polled else { break };
             self.place = None;
             let outcome = match settled {
                 None => Err(closed()),
@@ -148,7 +129,7 @@ impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
     }
 }
 
-impl<Q: WaitQueue> Drop for PlaceInQueue<Q> {
+impl<E: Engine> Drop for PlaceInQueue<E> {
     fn drop(&mut self) {
         if self.place.is_some() {
             self.tell_cancelled();
