@@ -25,14 +25,14 @@ pub enum LimitSource {
     Fixed(u32),
     /// The number in this node; if the node does not exist, it is created with this number.
     Node(ZnodePath, u32),
-    /// This number, which the data of a node tells to others, as decimal text.
-    Said(ZnodePath, u32),
 }
 
 /// The number of permits.
 #[derive(Clone, Debug)]
 pub struct Limit {
     source: LimitSource,
+    /// The node whose data tell it to others, as decimal text.
+    said: Option<ZnodePath>,
     now: Arc<AtomicU32>,
     changes: Option<watch::Receiver<u32>>,
     /// Whether a limit in a node was read.
@@ -55,13 +55,18 @@ impl Unread {
 }
 
 impl Limit {
-    /// The limit of a source, and who reads it where it is in a node.
-    pub fn of(session: &Session, source: LimitSource) -> (Self, Option<Follower>) {
+    /// The limit of a source, and who reads it where it is in a node. If it is `said`, that node tells it to
+    /// others.
+    pub fn of(
+        session: &Session,
+        source: LimitSource,
+        said: Option<ZnodePath>,
+    ) -> (Self, Option<Follower>) {
         let (read, unread) = <(Arc<AtomicBool>, Arc<Unread>)>::default();
         match &source {
-            LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
+            LimitSource::Fixed(limit) => {
                 let now = Arc::new(AtomicU32::new(*limit));
-                (Limit { now, changes: None, read, unread, source }, None)
+                (Limit { now, changes: None, read, unread, source, said }, None)
             }
             LimitSource::Node(path, initial) => {
                 // No permit is granted before the limit is known.
@@ -76,7 +81,7 @@ impl Limit {
                     unread: unread.clone(),
                     tell,
                 };
-                let limit = Limit { now, changes: Some(changes), read, unread, source };
+                let limit = Limit { now, changes: Some(changes), read, unread, source, said };
                 (limit, Some(follower))
             }
         }
@@ -106,8 +111,8 @@ impl Limit {
     /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
     /// than this process uses; also the error of a request that ZooKeeper refuses.
     pub async fn known(&self, lane: &Lane) -> Result<(), LockError> {
-        if let LimitSource::Said(path, limit) = &self.source {
-            return agree(lane, path, *limit).await;
+        if let Some(path) = &self.said {
+            return agree(lane, path, self.now()).await;
         }
         if self.read.load(Ordering::Acquire) {
             return Ok(());

@@ -19,15 +19,6 @@ use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
 use crate::session::local_queues::{LocalQueue, LocalQueues, of_type};
 
-/// The limit that the caller gave.
-#[derive(Clone, Debug)]
-pub enum Asked {
-    /// A number.
-    Number(u32),
-    /// The limit in this node, or this number if the node does not exist.
-    Node(ZnodePath, u32),
-}
-
 /// Returns the queue of a semaphore in this process: the one in use, or a new one.
 ///
 /// # Errors
@@ -39,15 +30,15 @@ pub enum Asked {
 pub fn find(
     session: &Session,
     name: &LockName,
-    asked: &Asked,
+    source: &LimitSource,
     layout: &SemaphoreLayout,
 ) -> Result<Handle, LockError> {
+    check(source, layout)?;
     let directory = name.under(session.root());
-    let source = source(asked, layout, &directory)?;
     let key = key(layout, &directory);
     // A queue that is no longer used may still be ending.
     let handle = OnceCell::new();
-    let is_same = |queue: &PermitQueue| has_limit_of(queue, session, &source);
+    let is_same = |queue: &PermitQueue| has_limit_of(queue, session, source);
     let inner = inner(layout);
     let is_named_alike = |queue: &PermitQueue| inner.is_same_layout(&**queue.inner_layout());
     let will_do = |queue: &Arc<PermitQueue>| {
@@ -59,7 +50,8 @@ pub fn find(
     };
     let mut follower = None;
     let queue = session.local_queues().local_queue_if(&*key, will_do, |key| {
-        let (limit, follows) = Limit::of(session, source.clone());
+        let said = matches!(layout, SemaphoreLayout::Kazoo { .. }).then(|| directory.clone());
+        let (limit, follows) = Limit::of(session, source.clone(), said);
         follower = follows;
         let targets = targets(session, name, layout, directory.clone(), &limit);
         let queue = PermitQueue::of_permits(session, targets, limit, key);
@@ -90,8 +82,7 @@ pub fn find(
 /// have other chroots.
 fn has_limit_of(queue: &PermitQueue, session: &Session, source: &LimitSource) -> bool {
     match (queue.limit().source(), source) {
-        (LimitSource::Fixed(theirs), LimitSource::Fixed(mine))
-        | (LimitSource::Said(_, theirs), LimitSource::Said(_, mine)) => theirs == mine,
+        (LimitSource::Fixed(theirs), LimitSource::Fixed(mine)) => theirs == mine,
         (LimitSource::Node(their_node, theirs), LimitSource::Node(my_node, mine)) => {
             let absolute = |queues: &LocalQueues, node: &ZnodePath| {
                 [&*queues.place().chroot, node.as_str()].concat()
@@ -130,30 +121,20 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
     }
 }
 
-/// The source of the limit.
-fn source(
-    asked: &Asked,
-    layout: &SemaphoreLayout,
-    directory: &ZnodePath,
-) -> Result<LimitSource, LockError> {
-    let (Asked::Number(limit) | Asked::Node(_, limit)) = *asked;
+/// Checks that a semaphore of this layout can have this limit.
+fn check(source: &LimitSource, layout: &SemaphoreLayout) -> Result<(), LockError> {
+    let (LimitSource::Fixed(limit) | LimitSource::Node(_, limit)) = *source;
     if limit == 0 || i32::try_from(limit).is_err() {
         let why = "the limit of a semaphore must be a number from 1 to 2147483647";
         return Err(LockError::new(ErrorKind::InvalidOption, why));
     }
-    match (layout, asked) {
-        (SemaphoreLayout::Curator, Asked::Number(_)) => Ok(LimitSource::Fixed(limit)),
-        (SemaphoreLayout::Curator, Asked::Node(node, _)) => {
-            Ok(LimitSource::Node(node.clone(), limit))
-        }
-        (SemaphoreLayout::Kazoo { .. }, Asked::Number(_)) => {
-            Ok(LimitSource::Said(directory.clone(), limit))
-        }
-        (SemaphoreLayout::Kazoo { .. }, Asked::Node(..)) => {
+    match (layout, source) {
+        (SemaphoreLayout::Kazoo { .. }, LimitSource::Node(..)) => {
             let why = "in kazoo's layout the limit of a semaphore is in its own node, and not in \
                        another one; give a number, or use Curator's layout";
             Err(LockError::new(ErrorKind::Unsupported, why))
         }
+        _ => Ok(()),
     }
 }
 

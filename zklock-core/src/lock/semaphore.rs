@@ -23,7 +23,7 @@ use crate::local::queue::Joined;
 use crate::local::wait::{Forever, Patience};
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
-use crate::lock::permits::{Asked, check_alone, find};
+use crate::lock::permits::{check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
 
@@ -57,7 +57,6 @@ pub struct Semaphore(Arc<Shared>);
 #[derive(Clone, Debug)]
 struct Shared {
     info: LockInfo,
-    asked: Asked,
     queue: Handle,
     /// Whether it was checked that this process does not use the semaphore in another layout.
     unmixed: OnceLock<()>,
@@ -73,7 +72,7 @@ impl Deref for Semaphore {
 
 impl Semaphore {
     pub(crate) fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
-        Self::with_limit(session, name, Asked::Number(limit), &session.driver().semaphore())
+        Self::with_limit(session, name, &LimitSource::Fixed(limit), &session.driver().semaphore())
     }
 
     /// Sets the layout: that of the semaphores which belong to this layout of locks. If it is not
@@ -94,8 +93,8 @@ impl Semaphore {
         let (session, name) = (&shared.info.session, shared.info.name.clone());
         // It acquires nothing more in the layout before, and so keeps nobody from other settings or another limit.
         shared.queue.let_go();
-        match Self::with_limit(session, name, shared.asked.clone(), &driver.to_driver().semaphore())
-        {
+        let source = shared.queue.limit().source();
+        match Self::with_limit(session, name, source, &driver.to_driver().semaphore()) {
             Ok(other) => {
                 let Shared { info: new, queue, .. } = Arc::unwrap_or_clone(other.0);
                 let info = &mut shared.info;
@@ -110,15 +109,15 @@ impl Semaphore {
     fn with_limit(
         session: &Session,
         name: LockName,
-        asked: Asked,
+        source: &LimitSource,
         layout: &SemaphoreLayout,
     ) -> Result<Self, LockError> {
         let queue =
-            find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
+            find(session, &name, source, layout).map_err(|error| error.on(name.to_shared()))?;
         let Target { directory, driver, .. } = queue.target();
         let place = (directory.clone(), driver.clone());
         let info = LockInfo::new(session, name, Mode::Permit, place);
-        Ok(Semaphore(Arc::new(Shared { info, asked, queue, unmixed: OnceLock::new() })))
+        Ok(Semaphore(Arc::new(Shared { info, queue, unmixed: OnceLock::new() })))
     }
 
     /// Sets options. An option that is not set in `options` stays as an earlier call set it, or as
@@ -406,7 +405,7 @@ impl Semaphore {
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
         let most = match self.0.queue.limit().source() {
-            LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => (*limit).min(MOST_PERMITS),
+            LimitSource::Fixed(limit) => (*limit).min(MOST_PERMITS),
             // The limit may be raised while a caller waits.
             LimitSource::Node(..) => MOST_PERMITS,
         };
@@ -467,6 +466,11 @@ impl Session {
         initial: u32,
     ) -> Result<Semaphore, LockError> {
         let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.under(self.root()));
-        Semaphore::with_limit(self, name, Asked::Node(node, initial), &self.driver().semaphore())
+        Semaphore::with_limit(
+            self,
+            name,
+            &LimitSource::Node(node, initial),
+            &self.driver().semaphore(),
+        )
     }
 }
