@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use crate::acquire::enqueue::Enqueued;
 use crate::acquire::lease::{Lease, QueuedNode};
-use crate::acquire::looking::Looked;
 use crate::acquire::obstacle::{Obstacle, Passed, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::setback::{Setback, deleted_again, setback};
@@ -31,7 +30,7 @@ use crate::layout::contender::Contender;
 use crate::layout::driver::Proof;
 use crate::layout::nested;
 use crate::layout::verdict::Verdict;
-use crate::session::generation::{Generation, Since};
+use crate::session::generation::{Generation, Listed, Since};
 use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
@@ -218,7 +217,7 @@ impl AcquireLoop<'_> {
                         }
                     }
                 }
-                (is_behind, self.next(generation, looked, &mine))
+                (is_behind, self.next(generation, &looked, &mine))
             };
             since = Since::Now;
             node.was_behind(next.ahead());
@@ -256,7 +255,7 @@ impl AcquireLoop<'_> {
 
     /// What follows from a list of the directory's children. Only the few names that matter are
     /// kept: a waiter may wait for a long time, and there may be thousands of children.
-    fn next(&self, generation: &Arc<Generation>, looked: Looked, mine: &Contender) -> Next {
+    fn next(&self, generation: &Arc<Generation>, looked: &Listed, mine: &Contender) -> Next {
         if !looked.others.is_empty() {
             nested::tell(&*self.target.driver, self.directory(), &looked.others, mine);
         }

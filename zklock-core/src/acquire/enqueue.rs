@@ -6,7 +6,6 @@ use futures_lite::future::poll_once;
 
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
-use crate::acquire::looking::Looked;
 use crate::acquire::making::{Made, make, no_chroot};
 use crate::acquire::setback::{Setback, setback};
 use crate::base::error::{ErrorKind, LockError};
@@ -16,13 +15,13 @@ use crate::cooldown::server_time::ServerTime;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Listed};
 use crate::session::releaser::{DeleteOptions, PendingCreate, Which, or_forgotten};
 
 /// The result of creating a node.
 pub(crate) enum Enqueued {
     /// The node is in the queue; with the list, if that is certainly newer.
-    Mine(QueuedNode, Contender, Option<Looked>),
+    Mine(QueuedNode, Contender, Option<Arc<Listed>>),
     /// The layout has a single node, and at this path it is another contender's.
     Taken(String),
 }

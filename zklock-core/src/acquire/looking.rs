@@ -1,7 +1,6 @@
 //! Looking at the queue. Several callers of this process may wait in it, each with its own node;
 //! they share the lists.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_lite::future::poll_once;
@@ -21,25 +20,6 @@ pub(crate) enum Looking {
     Alone(Reply<Vec<String>>),
     /// Shared by all callers that look.
     Shared(Receiver<Listing>),
-}
-
-/// The children of the directory.
-pub(crate) enum Looked {
-    /// Requested by one caller.
-    Alone(Listed),
-    /// Shared by all callers that looked.
-    Shared(Arc<Listed>),
-}
-
-impl Deref for Looked {
-    type Target = Listed;
-
-    fn deref(&self) -> &Listed {
-        match self {
-            Looked::Alone(listed) => listed,
-            Looked::Shared(listed) => listed,
-        }
-    }
 }
 
 impl AcquireLoop<'_> {
@@ -65,7 +45,7 @@ impl AcquireLoop<'_> {
         &self,
         generation: &Arc<Generation>,
         looking: Looking,
-    ) -> Result<Looked, RequestError> {
+    ) -> Result<Arc<Listed>, RequestError> {
         match looking {
             Looking::Behind(mut reply) => {
                 let answer = match poll_once(&mut reply).await {
@@ -77,7 +57,7 @@ impl AcquireLoop<'_> {
             }
             Looking::Alone(reply) => reply.await.map(|names| self.saw(names)),
             Looking::Shared(listing) => match listing.await {
-                Ok(listed) => listed.map(Looked::Shared),
+                Ok(listed) => listed,
                 // The driver panicked over the names: in this caller it does so again, which is told.
                 Err(_) => {
                     let listed = generation.coordinator().children(self.directory()).await;
@@ -88,17 +68,17 @@ impl AcquireLoop<'_> {
     }
 
     /// A list that one caller requested.
-    pub(crate) fn saw(&self, names: Vec<String>) -> Looked {
-        Looked::Alone(Listed::new(names, &*self.target.driver))
+    pub(crate) fn saw(&self, names: Vec<String>) -> Arc<Listed> {
+        Arc::new(Listed::new(names, &*self.target.driver))
     }
 
     /// The children of the directory, read if they are not known; `None` if there is no directory.
     pub(crate) async fn list(
         &self,
         generation: &Arc<Generation>,
-        known: Option<Looked>,
+        known: Option<Arc<Listed>>,
         since: Since,
-    ) -> Result<Option<Looked>, Setback> {
+    ) -> Result<Option<Arc<Listed>>, Setback> {
         if known.is_some() {
             return Ok(known);
         }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::acquire::acquire_loop::AcquireLoop;
-use crate::acquire::looking::Looked;
 use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
 use crate::base::clock::Instant;
 use crate::divergence::head_age::Age;
-use crate::session::generation::{Generation, Since};
+use crate::session::generation::{Generation, Listed, Since};
 
 impl AcquireLoop<'_> {
     /// Waits until there is room for all the nodes that are acquired together. The caller makes
@@ -53,7 +52,7 @@ impl AcquireLoop<'_> {
         excess: usize,
         own: Option<Age>,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Option<Looked>, Setback> {
+    ) -> Result<Option<Arc<Listed>>, Setback> {
         let obstacle = match others.first() {
             Some(head) => self.obstacle(generation, head.clone(), excess),
             None => self.closed_to_all(generation),

@@ -10,11 +10,10 @@ use tokio::sync::watch;
 
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
-use crate::acquire::looking::Looked;
 use crate::acquire::setback::Setback;
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Listed};
 use crate::session::own_watch::OwnWatch;
 use crate::session::watch_budget::Watching;
 
@@ -37,7 +36,7 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Option<Looked>, Setback> {
+    ) -> Result<Option<Arc<Listed>>, Setback> {
         let Some(_watching) = generation.watches().take([self.directory()]) else {
             self.pass_time(generation).await;
             return Ok(None);
