@@ -10,6 +10,8 @@ use std::future::Future;
 use std::iter::once;
 use std::sync::Arc;
 
+use futures_lite::future::or;
+
 use crate::base::caller::Caller;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, LockError};
@@ -95,22 +97,6 @@ impl fmt::Debug for Perhaps {
     }
 }
 
-/// Waits, and reports what may be wrong if it may be a wait for oneself.
-///
-/// # Cancel safety
-///
-/// That of `wait`.
-pub async fn telling<T>(
-    perhaps: Option<Perhaps>,
-    waits: impl fmt::Display,
-    wait: impl Future<Output = Result<T, LockError>>,
-) -> Result<T, LockError> {
-    match perhaps {
-        None => wait.await,
-        Some(perhaps) => perhaps.tell(waits, wait).await,
-    }
-}
-
 impl Perhaps {
     /// A wait for a lock that the caller partly holds; `held` describes what it holds, while it
     /// does.
@@ -121,32 +107,33 @@ impl Perhaps {
     ) -> Self {
         Perhaps { clock, lock, held: Box::new(held) }
     }
+}
 
-    /// Waits, and reports what may be wrong: in the log after a while, and in the error of a busy
-    /// lock.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of `wait`.
-    async fn tell<T>(
-        self,
-        waits: impl fmt::Display,
-        wait: impl Future<Output = Result<T, LockError>>,
-    ) -> Result<T, LockError> {
-        let impatient = async {
-            self.clock.sleep_until(self.clock.now() + times::WARN).await;
-            if let Some(held) = (self.held)() {
-                let (lock, waits) = (&*self.lock, waits.to_string());
-                tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}");
-            }
-            std::future::pending().await
-        };
-        let result = futures_lite::future::or(wait, impatient).await;
-        result.map_err(|error| match (self.held)() {
-            Some(held) if error.is_busy() => error.detailed(&format!("{held}; {CURE}")),
-            _ => error,
-        })
-    }
+/// Waits, and reports what may be wrong if it may be a wait for oneself: in the log after a while, and in the
+/// error of a busy lock.
+///
+/// # Cancel safety
+///
+/// That of `wait`.
+pub async fn telling<T>(
+    perhaps: Option<Perhaps>,
+    waits: impl fmt::Display,
+    wait: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let Some(Perhaps { clock, lock, held }) = perhaps else { return wait.await };
+    let impatient = async {
+        clock.sleep_until(clock.now() + times::WARN).await;
+        if let Some(held) = held() {
+            let (lock, waits) = (&*lock, waits.to_string());
+            tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}");
+        }
+        std::future::pending().await
+    };
+    let result = or(wait, impatient).await;
+    result.map_err(|error| match held() {
+        Some(held) if error.is_busy() => error.detailed(&format!("{held}; {CURE}")),
+        _ => error,
+    })
 }
 
 #[cfg(test)]
