@@ -104,11 +104,7 @@ impl<E: Engine> Queue<E> {
 
     /// A queue for a single acquire, which has its own place in ZooKeeper's queue and is not handed on.
     /// It refers to the queue of the lock, which others find: nobody looks at all pending acquires.
-    ///
-    /// # Errors
-    ///
-    /// Never: nobody else has its key.
-    pub fn single(main: &Shared<E>) -> Result<Shared<E>, LockError> {
+    pub fn single(main: &Shared<E>) -> Shared<E> {
         let make = |key| Queue::make(main.common.clone(), key, Some(main.clone()));
         main.local_queues().single_queue(main.lock_path(), make)
     }

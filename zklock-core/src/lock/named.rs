@@ -148,14 +148,8 @@ impl NamedLock {
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
         let waiting = Waiter { who, wants: mode, since, once, queue_policy, label, ahead: 0 };
-        let queue = match self.queue() {
-            Ok(queue) => queue,
-            Err(error) => return (Joined::Refused(error), None),
-        };
-        if !own_nodes {
-            return queue.join(waiting, is_own);
-        }
-        match LockQueue::single(queue) {
+        match self.queue() {
+            Ok(queue) if own_nodes => LockQueue::single(queue).join(waiting, is_own),
             Ok(queue) => queue.join(waiting, is_own),
             Err(error) => (Joined::Refused(error), None),
         }

@@ -19,7 +19,6 @@ use crate::local::grant::GrantSource;
 use crate::local::limit::LimitSource;
 use crate::local::permit_queue::{Handle, PermitQueue, Permits};
 use crate::local::permits::PermitRequest;
-use crate::local::queue::Joined;
 use crate::local::wait::{Forever, Patience};
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
@@ -396,10 +395,9 @@ impl Semaphore {
         let waiting = Waiter { who, wants, since, once, queue_policy, label, ahead };
         let span = self.span(Mode::Permit, &asking);
         let joined = match fair {
-            true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(waiting, is_own)),
-            false => Ok(self.0.queue.join(waiting, is_own)),
+            true => PermitQueue::single(&self.0.queue).join(waiting, is_own),
+            false => self.0.queue.join(waiting, is_own),
         };
-        let joined = joined.unwrap_or_else(|error| (Joined::Refused(error), None));
         self.waits(asking, span, joined)
     }
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
@@ -290,21 +289,22 @@ impl LocalQueues {
         Ok(made)
     }
 
-    /// A queue for a single acquire of the lock with this path.
-    ///
-    /// # Errors
-    ///
-    /// Never: nobody else has its key.
+    /// A queue for a single acquire of the lock with this path: nobody else has its key.
     pub fn single_queue<R: LocalQueue>(
         &self,
         path: &str,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
-    ) -> Result<Arc<R>, LockError> {
+    ) -> Arc<R> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // Of one length, so that their order is that of the calls.
-        let key = format!("{path}{SINGLE}{:020}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let made = self.local_queue(key, make);
-        made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let key: Arc<str> = format!("{path}{SINGLE}{number:020}").into();
+        // Made under the lock: whoever closes all queues finds it, or it is closed from the beginning.
+        let mut queues = self.lock();
+        let made = make(key.clone());
+        let weak: Weak<R> = Arc::downgrade(&made);
+        queues.insert(key, weak);
+        made
     }
 
     /// Removes the queue of a key if it is no longer in use. A queue calls this when it is dropped.
