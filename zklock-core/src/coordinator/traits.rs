@@ -58,32 +58,44 @@ pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
 /// };
 /// assert_eq!(what_next, "it is taken");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The node, or the parent of a node to create, does not exist.
+    #[error("the node does not exist")]
     NoNode,
     /// The node exists already.
+    #[error("the node already exists")]
     NodeExists,
     /// The node has children.
+    #[error("the node has children")]
     NotEmpty,
     /// The version is not the expected one.
+    #[error("the node has another version")]
     BadVersion,
     /// The parent is ephemeral, and ephemeral nodes have no children.
+    #[error("an ephemeral node cannot have children")]
     NoChildrenForEphemerals,
     /// The ACL of the node denies it.
+    #[error("the node's ACL denies it")]
     NoAuth,
     /// The ACL to set was refused, for instance because the session is not authenticated.
+    #[error("the ACL is invalid for this session")]
     InvalidAcl,
     /// The credentials were refused; the session is over.
+    #[error("the credentials were refused")]
     AuthFailed,
     /// The quota of the path is exceeded.
+    #[error("the path's quota is exceeded")]
     QuotaExceeded,
     /// The request itself is invalid.
+    #[error("invalid request: {0}")]
     BadArguments(String),
     /// The server is too old to know the request.
+    #[error("the server does not know the request: ZooKeeper 3.5.3 or later is needed")]
     Unimplemented,
     /// One operation of a `multi` failed, so none was applied.
+    #[error("operation {index}: {error}")]
     Multi {
         /// The position of the first operation that failed, from 0.
         index: usize,
@@ -91,14 +103,19 @@ pub enum RequestError {
         error: Box<RequestError>,
     },
     /// The connection broke before the reply: the request may have been applied.
+    #[error("the connection was lost")]
     ConnectionLoss,
     /// The session expired; its ephemeral nodes are or will be deleted.
+    #[error("the ZooKeeper session expired")]
     SessionExpired,
     /// The session was closed by this client.
+    #[error("the ZooKeeper session was closed")]
     Closed,
     /// No server could be reached in time.
+    #[error("no server could be reached: {0}")]
     Unreachable(String),
     /// Any other error of the client library; the request may have been applied.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -137,36 +154,6 @@ impl RequestError {
         )
     }
 }
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RequestError::NoNode => f.write_str("the node does not exist"),
-            RequestError::NodeExists => f.write_str("the node already exists"),
-            RequestError::NotEmpty => f.write_str("the node has children"),
-            RequestError::BadVersion => f.write_str("the node has another version"),
-            RequestError::NoChildrenForEphemerals => {
-                f.write_str("an ephemeral node cannot have children")
-            }
-            RequestError::NoAuth => f.write_str("the node's ACL denies it"),
-            RequestError::InvalidAcl => f.write_str("the ACL is invalid for this session"),
-            RequestError::AuthFailed => f.write_str("the credentials were refused"),
-            RequestError::QuotaExceeded => f.write_str("the path's quota is exceeded"),
-            RequestError::BadArguments(why) => write!(f, "invalid request: {why}"),
-            RequestError::Unimplemented => f.write_str(
-                "the server does not know the request: ZooKeeper 3.5.3 or later is needed",
-            ),
-            RequestError::Multi { index, error } => write!(f, "operation {index}: {error}"),
-            RequestError::ConnectionLoss => f.write_str("the connection was lost"),
-            RequestError::SessionExpired => f.write_str("the ZooKeeper session expired"),
-            RequestError::Closed => f.write_str("the ZooKeeper session was closed"),
-            RequestError::Unreachable(why) => write!(f, "no server could be reached: {why}"),
-            RequestError::Other(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for RequestError {}
 
 impl RequestError {
     /// The error without servers, paths, and data written by others.
