@@ -96,29 +96,23 @@ impl<T, E> SkipBusy for Result<Option<T>, E> {
     label = "this has no natural \"nothing\"",
     note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>` or a `map_err`; otherwise say what to return: `on_busy = |error| …`"
 )]
-pub trait Skip: Sized {
+pub trait Skip: SkipBusy + Sized {
     /// The result of a function whose lock was busy.
-    fn skip(error: LockError) -> Self;
+    fn skip(error: LockError) -> Self {
+        SkipBusy::skip(error)
+    }
 
     /// The result of a function whose lock was not to be had for another reason.
     fn fail(error: LockError) -> Self;
 }
 
 impl Skip for () {
-    fn skip(error: LockError) {
-        <() as SkipBusy>::skip(error);
-    }
-
     fn fail(error: LockError) {
         swallowed(&error);
     }
 }
 
 impl<T> Skip for Option<T> {
-    fn skip(error: LockError) -> Self {
-        SkipBusy::skip(error)
-    }
-
     fn fail(error: LockError) -> Self {
         swallowed(&error);
         None
@@ -127,10 +121,6 @@ impl<T> Skip for Option<T> {
 
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> Skip for Result<(), E> {
-    fn skip(error: LockError) -> Self {
-        SkipBusy::skip(error)
-    }
-
     fn fail(error: LockError) -> Self {
         Err(error.into())
     }
@@ -138,10 +128,6 @@ impl<E: From<LockError>> Skip for Result<(), E> {
 
 #[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
-    fn skip(error: LockError) -> Self {
-        SkipBusy::skip(error)
-    }
-
     fn fail(error: LockError) -> Self {
         Err(error.into())
     }
