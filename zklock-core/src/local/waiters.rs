@@ -100,8 +100,18 @@ impl<I, T> Waiters<I, T> {
         Ticket(self.next)
     }
 
-    fn slot(&mut self, place: Place) -> Option<&mut Slot<I, T>> {
+    /// The waiter in a place that was not given up.
+    fn at(&self, place: Place) -> Option<&Slot<I, T>> {
+        self.slots.get(place.key).filter(|slot| slot.ticket == place.ticket)
+    }
+
+    fn at_mut(&mut self, place: Place) -> Option<&mut Slot<I, T>> {
         self.slots.get_mut(place.key).filter(|slot| slot.ticket == place.ticket)
+    }
+
+    /// The data of the waiter in a place, unless it has an outcome.
+    fn waiting_at(&self, place: Place) -> Option<&I> {
+        self.at(place).filter(|slot| slot.waits()).map(|slot| &slot.info)
     }
 
     /// The number of waiters without an outcome.
@@ -116,48 +126,34 @@ impl<I, T> Waiters<I, T> {
 
     /// The data of the waiters without an outcome, in order.
     pub fn iter(&self) -> impl Iterator<Item = &I> {
-        self.order.iter().filter_map(|place| {
-            let slot = self.slots.get(place.key)?;
-            (slot.ticket == place.ticket && slot.waits()).then_some(&slot.info)
-        })
+        self.order.iter().filter_map(|place| self.waiting_at(*place))
     }
 
     /// The data of the waiter in a place, unless it has an outcome, and of those ahead of it.
     pub fn up_to(&self, place: Place) -> Option<(&I, impl Iterator<Item = &I>)> {
-        let at = |place: &Place| {
-            let slot = self.slots.get(place.key).filter(|slot| slot.ticket == place.ticket)?;
-            slot.waits().then_some(&slot.info)
-        };
         let ahead = self.order.iter().take_while(move |other| **other != place);
-        Some((at(&place)?, ahead.filter_map(at)))
+        Some((self.waiting_at(place)?, ahead.filter_map(|other| self.waiting_at(*other))))
     }
 
     /// How many without an outcome are ahead of a place.
     pub fn ahead_of(&self, place: Place) -> usize {
         let ahead = self.order.iter().take_while(|other| **other != place);
-        let waits = |other: &&Place| {
-            self.slots.get(other.key).is_some_and(|slot| slot.ticket == other.ticket)
-        };
-        ahead.filter(waits).count()
+        ahead.filter(|other| self.at(**other).is_some()).count()
     }
 
     /// What is known of the first.
     pub fn first(&mut self) -> Option<&I> {
-        while let Some(place) = self.order.front() {
-            if self.slots.get(place.key).is_some_and(|slot| slot.ticket == place.ticket) {
-                break;
-            }
+        while self.order.front().is_some_and(|place| self.at(*place).is_none()) {
             self.order.pop_front();
         }
-        let place = self.order.front()?;
-        self.slots.get(place.key).map(|slot| &slot.info)
+        self.at(*self.order.front()?).map(|slot| &slot.info)
     }
 
     /// Gives the first its outcome, made from what is known of it. Wake the waker.
     pub fn settle_first(&mut self, outcome: impl FnOnce(&I) -> T) -> Option<Waker> {
         loop {
             let place = self.order.pop_front()?;
-            if let Some(slot) = self.slot(place) {
+            if let Some(slot) = self.at_mut(place) {
                 let settled = Stage::Settled(outcome(&slot.info));
                 let before = replace(&mut slot.stage, settled);
                 self.waiting -= 1;
@@ -209,7 +205,7 @@ impl<I, T> Waiters<I, T> {
         waker: &Waker,
         old: &mut Option<Waker>,
     ) -> Poll<Option<(I, T)>> {
-        let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
+        let Some(slot) = self.at_mut(place) else { return Poll::Ready(None) };
         match &mut slot.stage {
             Stage::Waits(Some(known)) if known.will_wake(waker) => {}
             Stage::Waits(known) => *old = known.replace(waker.clone()),
@@ -230,7 +226,7 @@ impl<I, T> Waiters<I, T> {
     /// Gives up a place. Returns an outcome that nobody took, or the waker, to be dropped once the queue is
     /// unlocked.
     pub fn leave(&mut self, place: Place) -> Result<T, Option<Waker>> {
-        self.slot(place).ok_or(None)?;
+        self.at_mut(place).ok_or(None)?;
         let outcome = self.clear(place);
         if outcome.is_err() {
             self.waiting -= 1;
