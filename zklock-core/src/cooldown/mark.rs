@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Instant;
-use crate::cooldown::server_time::{ServerTime, after};
+use crate::cooldown::server_time::{ServerTime, after, time_of};
 
 /// The marks that a lock uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -187,8 +187,7 @@ impl Mark {
 
     /// Until when the lock is unavailable, by the server's clock: nobody gets it but the holder that this names.
     pub fn until(&self) -> Option<SystemTime> {
-        let millis = u64::try_from(self.until).ok().filter(|millis| *millis > 0)?;
-        Some(UNIX_EPOCH + Duration::from_millis(millis))
+        time_of(self.until)
     }
 
     /// Whether the contender with this node rests at this time, although nobody is ahead of it. `now` is of any
@@ -216,12 +215,12 @@ const LAST: i64 = 253_402_300_799_999;
 
 fn text(moment: i64) -> String {
     let since = Duration::from_millis(moment.clamp(0, LAST).unsigned_abs());
-    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since).to_string()
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }
 
 fn moment(text: &str) -> Option<i64> {
     let moment = humantime::parse_rfc3339(text).ok()?;
-    let since = moment.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let since = moment.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_millis()).ok()
 }
 

@@ -8,7 +8,7 @@
 //! The node was created at some time between the two, so the server's clock is known to within one
 //! flight, plus the drift of the two clocks since then. The wall clock of this machine is not used.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::base::clock::Instant;
 
@@ -34,6 +34,12 @@ impl ServerTime {
         // The server truncates to milliseconds, and so does the sum.
         after(self.ctime, now.since(self.sent) + Duration::from_nanos(1_999_999))
     }
+}
+
+/// The time of a moment in milliseconds since 1970, if it is one.
+pub fn time_of(millis: i64) -> Option<SystemTime> {
+    let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;
+    Some(UNIX_EPOCH + Duration::from_millis(millis))
 }
 
 /// Adds a time to a moment, in milliseconds.

@@ -1,7 +1,7 @@
 //! The contenders in a lock's queue.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
@@ -9,6 +9,7 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
+use crate::cooldown::server_time::time_of;
 use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::nodes::take_out;
 use crate::inspect::site::Site;
@@ -19,7 +20,7 @@ use crate::layout::verdict::Verdict;
 use crate::session::generation::Listed;
 use crate::session::local_queues::Held;
 
-/// The number of nodes that are read at the same time.
+/// The number of nodes, or of directories, that are read at the same time.
 pub(crate) const BATCH: usize = 100;
 
 /// A node in a lock's queue. Its owner holds the lock or waits for it, perhaps with a client in
@@ -240,8 +241,8 @@ impl Site {
                             local: Vec::new(),
                             why: None,
                             session: stat.owner,
-                            created: moment(stat.ctime),
-                            written: moment(stat.mtime),
+                            created: time_of(stat.ctime).unwrap_or(UNIX_EPOCH),
+                            written: time_of(stat.mtime).unwrap_or(UNIX_EPOCH),
                         },
                         Err(RequestError::NoNode) => continue,
                         Err(error) => return Err(error),
@@ -269,9 +270,4 @@ impl Site {
         }
         Ok(participants)
     }
-}
-
-/// A moment of a server's clock.
-fn moment(millis: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(millis.try_into().unwrap_or(0))
 }

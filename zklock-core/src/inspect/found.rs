@@ -9,24 +9,19 @@ use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, Reply, RequestError, Stat};
+use crate::inspect::contenders::BATCH;
 use crate::inspect::permits::{AT_ONCE, awaited, made, or_nothing};
 use crate::inspect::site::Site;
-use crate::layout::contender::Contender;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;
-use crate::layout::permits::{KazooPermits, Permits};
+use crate::layout::kinds::{is_identifier_of_kazoo, is_permit_of_curator};
+use crate::layout::permits::{KAZOO_INNER, KazooPermits, Permits};
 use crate::layout::plain::{HostNodes, Numbered, OneNode, ReadWriteNodes};
 use crate::name::lock_name::IntoLockName;
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
-
-/// The number of directories that are read at the same time.
-const BATCH: usize = 100;
-
-/// What follows the name of kazoo's semaphore in the name of its inner lock.
-const KAZOO_INNER: &str = "-__lock__";
 
 /// The layouts of queues, the session's first. A node is of the first that can read its name.
 fn layouts(session: &Session) -> Vec<Arc<dyn LockDriver>> {
@@ -38,15 +33,6 @@ fn layouts(session: &Session) -> Vec<Arc<dyn LockDriver>> {
         Arc::new(ReadWriteNodes),
         Arc::new(HostNodes::here()),
     ]
-}
-
-fn is_permit_of_kazoo(child: &str) -> bool {
-    child.len() == 32 && child.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-/// Whether a child of `leases` is a permit of Curator's semaphore.
-fn is_permit_of_curator(child: &str) -> bool {
-    Contender::sequence_after(child, "-lease-").is_some()
 }
 
 /// The path of the semaphore of Curator's layout of which this directory is the inside, as its children say.
@@ -104,7 +90,7 @@ impl Seen {
 
     /// The limit of kazoo's semaphore, if there are permits of one.
     fn kazoo_limit(&self) -> Option<u32> {
-        if !self.children.iter().any(|child| is_permit_of_kazoo(child)) {
+        if !self.children.iter().any(|child| is_identifier_of_kazoo(child)) {
             return None;
         }
         std::str::from_utf8(&self.data).ok()?.trim().parse().ok()
@@ -290,7 +276,7 @@ fn may_be_permits(
     path: &str,
     children: &[String],
 ) -> Vec<Reply<(Vec<u8>, Stat)>> {
-    let may_be = children.iter().filter(|child| is_permit_of_kazoo(child)).take(AT_ONCE);
+    let may_be = children.iter().filter(|child| is_identifier_of_kazoo(child)).take(AT_ONCE);
     may_be.map(|child| coordinator.get(&format!("{path}/{child}"))).collect()
 }
 

@@ -1,12 +1,13 @@
 //! Everything that ZooKeeper tells about a lock at one time, to find out why it is stuck.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
+use crate::cooldown::server_time::time_of;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::RequestError;
 use crate::divergence::check::phantom_among;
@@ -122,16 +123,12 @@ impl Site {
                         now => now?.1.version == stat.version,
                     };
                 let delay = is_lost.then_some(mark.delay);
-                let moment = |millis: i64| {
-                    let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;
-                    Some(UNIX_EPOCH + Duration::from_millis(millis))
-                };
                 Ok(Survey {
                     queue,
                     unread,
                     strangers,
                     next_number: next_number(stat.cversion, stat.children),
-                    created: moment(stat.ctime),
+                    created: time_of(stat.ctime),
                     acl,
                     phantom,
                     until: mark.until(),

@@ -10,7 +10,7 @@ use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, SemaphoreLayout, is_equal};
-use crate::layout::kinds::{Kind, Sign, directory_of_permits};
+use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
 /// Python service on the same path exclude each other.
@@ -79,8 +79,8 @@ impl LockDriver for Kazoo {
 
     /// A permit of its semaphore lies among the nodes of a lock of the same path.
     fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
-        let is_permit = child.len() == 32 && child.bytes().all(|b| b.is_ascii_hexdigit());
-        is_permit.then_some(Sign::Node(Kind::Semaphore)).or_else(|| directory_of_permits(child))
+        let permit = is_identifier_of_kazoo(child).then_some(Sign::Node(Kind::Semaphore));
+        permit.or_else(|| directory_of_permits(child))
     }
 
     fn semaphore(&self) -> SemaphoreLayout {

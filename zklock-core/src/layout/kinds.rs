@@ -84,8 +84,21 @@ impl Sign {
 /// has its permits in a directory there. Its other directory, `locks`, may as well be a mutex of that
 /// name.
 pub fn directory_of_permits(child: &str) -> Option<Sign> {
-    let node: fn(&str) -> bool = |node| Contender::sequence_after(node, "-lease-").is_some();
-    (child == "leases").then_some(Sign::Directory { kind: Kind::Semaphore, node })
+    let (kind, node) = (Kind::Semaphore, is_permit_of_curator as fn(&str) -> bool);
+    (child == "leases").then_some(Sign::Directory { kind, node })
+}
+
+/// What stands before the number of a permit of Curator's semaphore.
+pub const LEASE: &str = "-lease-";
+
+/// Whether a child of `leases` is a permit of Curator's semaphore.
+pub fn is_permit_of_curator(child: &str) -> bool {
+    Contender::sequence_after(child, LEASE).is_some()
+}
+
+/// Whether it is an identifier as kazoo writes it: the name of a permit of its semaphore is nothing else.
+pub fn is_identifier_of_kazoo(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// The error of a name that is in use as another kind of lock.

@@ -20,8 +20,11 @@ use crate::layout::contender::{Attempt, Contender};
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;
-use crate::layout::kinds::{Kind, Sign};
+use crate::layout::kinds::{Kind, LEASE, Sign, is_identifier_of_kazoo};
 use crate::layout::verdict::Verdict;
+
+/// What follows the name of kazoo's semaphore in the name of its inner lock.
+pub const KAZOO_INNER: &str = "-__lock__";
 
 /// The permits of Curator's `InterProcessSemaphoreV2`: every child is a permit, also those of other clients.
 #[derive(Clone)]
@@ -63,11 +66,11 @@ impl LockDriver for Permits {
     }
 
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
-        ["_c_", &attempt.hyphenated(), "-lease-"].concat()
+        ["_c_", &attempt.hyphenated(), LEASE].concat()
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
-        let sequence = Contender::sequence_after(name, "-lease-").unwrap_or_default();
+        let sequence = Contender::sequence_after(name, LEASE).unwrap_or_default();
         Some(Contender::new(name, sequence, Mode::Permit))
     }
 
@@ -128,9 +131,8 @@ impl LockDriver for KazooPermits {
 
     /// The nodes of kazoo's locks take permits.
     fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
-        let is_hex = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
         let (id, _) = child.split_once("__")?;
-        let mode = Kazoo::default().parse(child).filter(|_| is_hex(id))?.mode;
+        let mode = Kazoo::default().parse(child).filter(|_| is_identifier_of_kazoo(id))?.mode;
         Some(Sign::Node(Kind::of(mode)))
     }
 

@@ -10,7 +10,7 @@ use crate::cooldown::mark::Marks;
 use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, SemaphoreLayout, mixed};
 use crate::layout::kazoo::Kazoo;
-use crate::layout::permits::{KazooPermits, Permits};
+use crate::layout::permits::{KAZOO_INNER, KazooPermits, Permits};
 use crate::local::kinds;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permit_queue::{Handle, PermitQueue, Targets};
@@ -197,7 +197,7 @@ fn targets(
             counts_first: false,
         },
         SemaphoreLayout::Kazoo { .. } => Targets {
-            locks: locks(above.beside("-__lock__")),
+            locks: locks(above.beside(KAZOO_INNER)),
             leases: target(above, rule, changes),
             counts_first: true,
         },
