@@ -18,7 +18,7 @@ use crate::base::caller::Caller;
 use crate::base::chain::drop_chain;
 use crate::base::mode::Mode;
 use crate::guard::limit::HoldLimit;
-use crate::local::grant::{Grant, Hold, Kept};
+use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
 
 /// The child slot of a hold: one nested call takes it alone, or nested readers share it.
@@ -235,7 +235,8 @@ impl Drop for NestedTurn {
 #[derive(Debug)]
 pub struct Frame {
     outer: Option<Arc<Frame>>,
-    own: Own,
+    /// What it knows of its guard.
+    pub own: Own,
     /// Whether the next frame outwards is of the same multi-lock.
     joined: bool,
 }
@@ -277,24 +278,9 @@ impl Frame {
         Arc::new(Frame { outer: Some(outer), own, joined: true })
     }
 
-    /// Until when the lock may be held, if that is limited.
-    pub fn limit(&self) -> Option<&Arc<HoldLimit>> {
-        self.own.limit.as_ref()
-    }
-
-    /// In which mode the guard of this scope holds the lock.
-    pub fn mode(&self) -> Mode {
-        self.own.mode
-    }
-
     /// The frame of the member of the same multi-lock that was acquired before.
     pub fn partner(&self) -> Option<&Frame> {
         self.outer.as_deref().filter(|_| self.joined)
-    }
-
-    /// The grant of this call.
-    pub fn grant(&self) -> &Arc<Grant> {
-        &self.own.grant
     }
 
     /// Whether the guard of this scope, or one that was nested in it, still holds the lock.
@@ -320,11 +306,6 @@ impl Frame {
     /// Takes a place among the nested calls of this one.
     pub fn ask(&self, who: Caller, mode: Mode, kept: Kept) -> Asked {
         self.own.slot.clone().ask(self.own.grant.clone(), who, mode, kept)
-    }
-
-    /// Adds a hold of the lock, unless the outermost call has already returned it.
-    pub fn hold_again(&self) -> Option<Hold> {
-        self.own.grant.hold_again()
     }
 }
 
@@ -445,7 +426,7 @@ mod tests {
         let frame = guard.frame();
         let turn = frame.ask(other, Mode::Mutex, Kept::ByGuard).turn_now().unwrap();
         let nested = turn.within(&frame).unwrap();
-        let grant = frame.grant();
+        let grant = &frame.own.grant;
         assert!(!grant.begins_anew(&grant.who) && grant.lease.stays());
         drop(nested);
         assert!(!grant.lease.stays());
@@ -456,7 +437,7 @@ mod tests {
     async fn a_guard_that_goes_beside_a_downgrade_has_gone() {
         let lock = Session::embedded().rw_lock("a").unwrap();
         let mut guard = lock.write().await.unwrap();
-        let grant = guard.frame().grant().clone();
+        let grant = guard.frame().own.grant.clone();
         let mut nested = grant.hold_again().unwrap();
         drop(guard.hold.take());
         let sole = nested.take_only().unwrap();

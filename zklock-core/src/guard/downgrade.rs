@@ -215,7 +215,7 @@ mod tests {
         let store = Embedded::new();
         let session = Session::embedded_builder(&store).open().unwrap();
         let writing = session.rw_lock("a").unwrap().write().await.unwrap();
-        let grant = writing.frame().grant().clone();
+        let grant = writing.frame().own.grant.clone();
         let faults = store.faults(session.zookeeper_session().unwrap().0);
         faults.delay_replies(Duration::from_millis(50));
         faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));

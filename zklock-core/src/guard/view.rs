@@ -52,7 +52,7 @@ impl GuardView {
 
     /// The view of one member of a call around.
     pub(crate) fn of_one(frame: &Frame) -> Self {
-        GuardView::new(frame.grant().clone(), frame.limit().cloned())
+        GuardView::new(frame.own.grant.clone(), frame.own.limit.clone())
     }
 
     fn of(frame: &Frame) -> Self {

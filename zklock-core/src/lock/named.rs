@@ -82,7 +82,7 @@ impl NamedLock {
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
     pub fn is_held_here(&self, mode: Mode) -> bool {
         context::find(|grant| self.is_of(grant)).is_some_and(|frame| {
-            let includes = includes(frame.mode(), mode);
+            let includes = includes(frame.own.mode, mode);
             includes && GuardView::of_one(&frame).is_valid()
         })
     }
@@ -165,7 +165,7 @@ impl NamedLock {
         let mut next = Some(frame);
         while let Some(frame) = next {
             // What that reader has left is waited for further out.
-            if !includes(frame.mode(), K::MODE) && frame.has_ended() {
+            if !includes(frame.own.mode, K::MODE) && frame.has_ended() {
                 next = frame.find_around(|grant| self.is_of(grant));
                 continue;
             }
@@ -190,11 +190,11 @@ impl NamedLock {
         frame: &Frame,
         Asking { who, wait, since, unscoped }: Asking,
     ) -> Result<Option<Guard<K>>, LockError> {
-        let held = frame.grant().queue.layout();
+        let held = frame.own.grant.queue.layout();
         if !self.driver.is_same_layout(held) {
             return Err(self.on(mixed(held, &*self.driver)));
         }
-        if !includes(frame.mode(), K::MODE) {
+        if !includes(frame.own.mode, K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
                        writer: two readers that tried would wait for each other; acquire it for \
                        writing at first";
@@ -225,32 +225,32 @@ impl NamedLock {
                 }
             };
             turn.map(Some).ok_or_else(|| {
-                if frame.grant().is_open() && !frame.grant().lease.is_valid() {
+                if frame.own.grant.is_open() && !frame.own.grant.lease.is_valid() {
                     return view.lost_error();
                 }
-                let holder = frame.grant().queue.holder_here(None);
+                let holder = frame.own.grant.queue.holder_here(None);
                 let why = "by another call nested in the same scope";
                 self.error(ErrorKind::Busy, why).held_by(holder)
             })
         };
         // A sibling may end only after this call.
         let lost = async {
-            frame.grant().lost().await;
-            if frame.grant().is_open() { Err(view.lost_error()) } else { Ok(None) }
+            frame.own.grant.lost().await;
+            if frame.own.grant.is_open() { Err(view.lost_error()) } else { Ok(None) }
         };
         let cancelled = Cancelled(Some((self, K::MODE, since)));
         let turn = telling(perhaps, who, or(turn, lost)).await;
         cancelled.ended();
         let Some(turn) = turn?.and_then(|turn| turn.within(frame)) else { return Ok(None) };
-        let Some(hold) = frame.hold_again() else { return Ok(None) };
-        if !frame.grant().lease.is_valid() || view.is_over_time() {
+        let Some(hold) = frame.own.grant.hold_again() else { return Ok(None) };
+        if !frame.own.grant.lease.is_valid() || view.is_over_time() {
             return Err(view.lost_error());
         }
         if self.settings.is_revocable() {
-            frame.grant().watch();
+            frame.own.grant.watch();
         }
         let mut nested = Guard::new(hold, Some(turn)).map_err(|error| self.on(error))?;
-        let (at_most, around) = (self.settings.hold_at_most, frame.limit().cloned());
+        let (at_most, around) = (self.settings.hold_at_most, frame.own.limit.clone());
         nested.limit_to(at_most, clock.now(), around);
         Ok(Some(nested))
     }
