@@ -34,11 +34,6 @@ impl<W: Copy, O> Callers<W, O> {
         self.waiters.iter()
     }
 
-    /// The number of waiters.
-    pub fn waiting_count(&self) -> usize {
-        self.waiters.len()
-    }
-
     /// The number of waiters ahead of the one in a place, or of a newcomer.
     pub fn ahead_of(&self, place: Option<Place>) -> usize {
         place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))

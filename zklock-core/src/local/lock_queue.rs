@@ -233,7 +233,7 @@ impl Engine for Locks {
         if stuck {
             let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
             ahead.extend(holders.map(|by| (by.mode, stops_holder(&who, &by))));
-            let before = inner.state.waiting().take(inner.state.waiting_count() - 1);
+            let before = inner.state.waiting().take(inner.state.waiters.len() - 1);
             ahead.extend(before.map(|other| (other.wants, is_stopped(&who, other))));
         }
         drop(queue.carry_out(inner, todo));

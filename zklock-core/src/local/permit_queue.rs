@@ -205,7 +205,7 @@ impl Engine for Permits {
         let mut stopped = 0;
         if may_stop {
             stopped = sum(held.iter().filter(|by| stops_holder(&who, by)));
-            let before = inner.state.waiting().take(inner.state.ahead_of(None) - 1);
+            let before = inner.state.waiting().take(inner.state.waiters.len() - 1);
             stopped += needed(before, &who);
         }
         drop(queue.carry_out(inner, todo));

@@ -121,7 +121,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
 
     fn is_in_use(&self) -> bool {
         let state = &self.lock().state;
-        state.waiting_count() > 0 || state.holders().any(|by| by.strong_count() > 0)
+        !state.waiters.is_empty() || state.holders().any(|by| by.strong_count() > 0)
     }
 
     fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
