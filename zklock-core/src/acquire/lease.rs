@@ -21,7 +21,7 @@ use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
 use crate::session::lease_clock::Term;
 use crate::session::own_watch::{OwnWatch, watch_own};
-use crate::session::releaser::{DeleteOptions, Deletion, or_forgotten};
+use crate::session::releaser::{DeleteOptions, Deletion, Doomed, or_forgotten};
 
 /// A node that holds a lock. When it is dropped, the releaser deletes the node.
 #[derive(Debug)]
@@ -211,8 +211,9 @@ impl Drop for QueuedNode {
         if let Some(mark) = &self.mark {
             drop(mark.release(&self.generation, (&self.path, None), Instant::ORIGIN));
         } else {
-            let delete_options = DeleteOptions { directory: false, ..self.delete_options };
-            drop(Deletion::with(&self.generation, self.path.clone(), delete_options));
+            let options = DeleteOptions { directory: false, ..self.delete_options };
+            let doomed = Doomed { options, ..Doomed::new(self.path.clone()) };
+            drop(Deletion::send(&self.generation, doomed));
         }
     }
 }
@@ -365,7 +366,11 @@ impl Lease {
         let _pending = self.generation.pending_deletion();
         self.generation.unhold(&self.node);
         match &self.mark {
-            None => Some(Deletion::of(&self.generation, &self.node, self.delete_options)),
+            None => {
+                let (held, options) = (Some(self.node.clone()), self.delete_options);
+                let doomed = Doomed { held, options, ..Doomed::new(self.node.path.clone()) };
+                Some(Deletion::send(&self.generation, doomed))
+            }
             Some(mark) => {
                 let node = (&self.node.path, Some(&self.node));
                 mark.release(&self.generation, node, self.node.since)

@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::Proof;
-use crate::session::releaser::{DeleteOptions, Deletion, Which, more, or_forgotten};
+use crate::session::releaser::{DeleteOptions, Deletion, Doomed, Which, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
 /// Creates a reader's node beside that of a writer that holds the lock, with the same number, and
@@ -58,7 +58,8 @@ pub async fn stand_in(
     let mut patience = generation.patience();
     let delete = |which| {
         let options = DeleteOptions { only: recurs.then_some(which), directory: false };
-        drop(Deletion::with_turn(generation, path.as_str().into(), options, turn));
+        let doomed = Doomed { options, turn, ..Doomed::new(path.as_str()) };
+        drop(Deletion::send(generation, doomed));
     };
     loop {
         if !writer.is_valid() {

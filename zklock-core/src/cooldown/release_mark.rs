@@ -9,7 +9,7 @@ use crate::cooldown::mark::Mark;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::cooldown::server_time::ServerTime;
 use crate::session::generation::{Generation, HeldNode};
-use crate::session::releaser::{DeleteOptions, Deletion, or_forgotten};
+use crate::session::releaser::{Deletion, Doomed, or_forgotten};
 
 /// The mark of a node. Only locks with `lock_delay` or `hold_at_least` have one.
 #[derive(Debug)]
@@ -73,51 +73,48 @@ impl ReleaseMark {
         (path, held): (&Arc<str>, Option<&Arc<HeldNode>>),
         since: Instant,
     ) -> Option<Deletion> {
+        let doomed = Doomed { held: held.cloned(), ..Doomed::new(path.clone()) };
         let Some(Written { mark, version, hold, .. }) = self.written else {
-            let options = DeleteOptions::default();
-            return Some(match held {
-                Some(node) => Deletion::of(generation, node, options),
-                None => Deletion::with(generation, path.clone(), options),
-            });
+            return Some(Deletion::send(generation, doomed));
         };
         // The mark itself may be longer: it was written before the grant.
         let until = since + hold;
         let removal = MarkRemoval { directory: self.directory.clone(), mark, version };
         if !self.taken.load(Ordering::Acquire) || generation.lease().clock().now() >= until {
-            return Some(Deletion::with_mark(generation, path.clone(), held.cloned(), removal));
+            let doomed = Doomed { mark: Some(Box::new(removal)), ..doomed };
+            return Some(Deletion::send(generation, doomed));
         }
-        self.delete_later(generation, (path.clone(), held.cloned()), removal, until);
+        delete_later(generation, doomed, removal, until);
         None
     }
+}
 
-    /// Keeps the node until its time is over.
-    fn delete_later(
-        &self,
-        generation: &Arc<Generation>,
-        (path, held): (Arc<str>, Option<Arc<HeldNode>>),
-        mut removal: MarkRemoval,
-        until: Instant,
-    ) {
-        // It was released and not lost, even if the process ends before.
-        let clear_delay = removal
-            .without_delay(generation, &path)
-            .map(|clear_delay| (clear_delay, generation.pending_deletion()));
-        let (generation, kept) = (generation.clone(), generation.kept_node());
-        generation.spawner().clone().spawn(async move {
-            let _kept = kept;
-            if let Some((clear_delay, pending)) = clear_delay {
-                let cleared = or_forgotten(&generation, generation.patience(), clear_delay).await;
-                let cleared = cleared.ok().and(removal.version);
-                removal.version = cleared.map(|version| version.wrapping_add(1));
-                drop(pending);
-            }
-            let clock = generation.lease().clock();
-            let over = generation.until(|| generation.is_over());
-            futures_lite::future::or(clock.sleep_until(until), over).await;
-            if generation.is_over() {
-                return;
-            }
-            drop(Deletion::with_mark(&generation, path, held, removal));
-        });
-    }
+/// Keeps the node until its time is over.
+fn delete_later(
+    generation: &Arc<Generation>,
+    doomed: Doomed,
+    mut removal: MarkRemoval,
+    until: Instant,
+) {
+    // It was released and not lost, even if the process ends before.
+    let clear_delay = removal
+        .without_delay(generation, &doomed.path)
+        .map(|clear_delay| (clear_delay, generation.pending_deletion()));
+    let (generation, kept) = (generation.clone(), generation.kept_node());
+    generation.spawner().clone().spawn(async move {
+        let _kept = kept;
+        if let Some((clear_delay, pending)) = clear_delay {
+            let cleared = or_forgotten(&generation, generation.patience(), clear_delay).await;
+            let cleared = cleared.ok().and(removal.version);
+            removal.version = cleared.map(|version| version.wrapping_add(1));
+            drop(pending);
+        }
+        let clock = generation.lease().clock();
+        let over = generation.until(|| generation.is_over());
+        futures_lite::future::or(clock.sleep_until(until), over).await;
+        if generation.is_over() {
+            return;
+        }
+        drop(Deletion::send(&generation, Doomed { mark: Some(Box::new(removal)), ..doomed }));
+    });
 }

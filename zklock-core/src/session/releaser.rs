@@ -14,12 +14,12 @@ mod deletions;
 mod replies;
 
 pub use creation::PendingCreate;
-pub use deletion::{DeleteOptions, Deletion, Which};
+pub use deletion::{DeleteOptions, Deletion, Doomed, Which};
 pub use deletions::Deletions;
 pub use replies::{back_off, more, or_forgotten};
 
 /// The turn of a creation, where one at a time may be under way in a directory.
-type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
+pub type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

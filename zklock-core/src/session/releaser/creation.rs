@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_lite::future::or;
 
-use super::deletion::{DeleteOptions, Deletion, Which};
+use super::deletion::{DeleteOptions, Deletion, Doomed, Which};
 use super::replies::{back_off, in_time};
 use super::{Background, Turn, Unfinished};
 use crate::base::times;
@@ -94,7 +94,8 @@ impl Drop for PendingCreate {
             if let Ok((Created { path, stat }, turn)) = work.await {
                 let only = recurs.then_some(Which::Czxid(stat.czxid));
                 let options = DeleteOptions { only, directory: false };
-                drop(Deletion::with_turn(&generation, path.into(), options, turn).await);
+                let doomed = Doomed { options, turn, ..Doomed::new(path) };
+                drop(Deletion::send(&generation, doomed).await);
             }
         });
     }

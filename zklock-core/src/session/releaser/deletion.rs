@@ -96,50 +96,13 @@ impl Which {
 }
 
 impl Deletion {
-    /// Sends the deletion of a node with a unique path.
-    pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
-        Deletion::with(generation, path, DeleteOptions::default())
-    }
-
-    /// Sends the deletion of a node with these options.
-    pub fn with(generation: &Arc<Generation>, path: Arc<str>, options: DeleteOptions) -> Self {
-        Deletion::begin(generation, Target::of(path, options))
-    }
-
-    /// Sends the deletion of a node whose `turn` ends with it: the next creation of this session in its
-    /// directory would take it for its own, or make another one that this deletion takes for it.
-    pub fn with_turn(
-        generation: &Arc<Generation>,
-        path: Arc<str>,
-        options: DeleteOptions,
-        turn: Turn,
-    ) -> Self {
-        Deletion::begin(generation, Target { _turn: turn, ..Target::of(path, options) })
-    }
-
-    /// Sends the deletion of a node that was held.
-    pub fn of(generation: &Arc<Generation>, node: &Arc<HeldNode>, options: DeleteOptions) -> Self {
-        let target = Target::of(node.path.clone(), options);
-        Deletion::begin(generation, Target { held: Some(node.clone()), ..target })
-    }
-
-    /// Sends the deletion of a node, which may have been held, and of its mark in the directory.
-    pub fn with_mark(
-        generation: &Arc<Generation>,
-        path: Arc<str>,
-        held: Option<Arc<HeldNode>>,
-        mark: MarkRemoval,
-    ) -> Self {
-        let target = Target::of(path, DeleteOptions::default());
-        Deletion::begin(generation, Target { held, mark: Some(Box::new(mark)), ..target })
-    }
-
-    fn begin(generation: &Arc<Generation>, target: Target) -> Self {
+    /// Sends the deletion.
+    pub fn send(generation: &Arc<Generation>, doomed: Doomed) -> Self {
         // Counted from here on, so that a session that is closed at once waits for it.
         let pending = generation.pending_deletion();
-        let begun = generation.lease().clock().now();
-        let (sent, first) = (target.sent.clone(), target.attempt(generation));
-        let work = delete_until_gone(pending, generation.clone(), target, first);
+        let (begun, sent) = (generation.lease().clock().now(), Sent::default());
+        let first = doomed.attempt(generation, &sent);
+        let work = delete_until_gone(pending, generation.clone(), doomed, sent.clone(), first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
         let (limit, together) = (None, Together::default());
         Deletion { generation, begun, sent, work, limit, together }
@@ -201,23 +164,27 @@ impl Drop for Deletion {
     }
 }
 
-/// What is deleted.
-struct Target {
-    path: Arc<str>,
+/// A node that is to be deleted.
+#[derive(Debug)]
+pub struct Doomed {
+    /// Its path, which is unique unless the options say otherwise.
+    pub path: Arc<str>,
     /// Of which lock it is, if it was held.
-    held: Option<Arc<HeldNode>>,
-    only: Option<Which>,
-    mark: Option<Box<MarkRemoval>>,
-    directory: bool,
-    sent: Sent,
-    /// Where no other node may be created before this one is gone.
-    _turn: Turn,
+    pub held: Option<Arc<HeldNode>>,
+    /// Its mark in the directory, which goes with it.
+    pub mark: Option<Box<MarkRemoval>>,
+    /// What else is to be known.
+    pub options: DeleteOptions,
+    /// Ends when the node is gone: the next creation of this session in its directory would take it for its own,
+    /// or make another one that this deletion takes for it.
+    pub turn: Turn,
 }
 
-impl Target {
-    fn of(path: Arc<str>, DeleteOptions { only, directory }: DeleteOptions) -> Self {
-        let sent = Sent::default();
-        Target { path, held: None, only, mark: None, directory, sent, _turn: None }
+impl Doomed {
+    /// A node with a unique path, of which nothing else is known.
+    pub fn new(path: impl Into<Arc<str>>) -> Self {
+        let (path, options) = (path.into(), DeleteOptions::default());
+        Doomed { path, held: None, mark: None, options, turn: None }
     }
 
     /// Sends the deletion of a node: with its mark, or of one only of those with this path. The caller bounds
@@ -225,18 +192,22 @@ impl Target {
     /// present one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can
     /// compare the version of a node with a given one, which is the same in each new node, and not its
     /// czxid.
-    fn attempt(&self, generation: &Arc<Generation>) -> Background<Result<(), RequestError>> {
+    fn attempt(
+        &self,
+        generation: &Arc<Generation>,
+        sent: &Sent,
+    ) -> Background<Result<(), RequestError>> {
         let path = &self.path;
         if let Some(mark) = &self.mark {
             // Perhaps after a look at the mark.
             return mark.clone().send(generation, path);
         }
-        let Some(only) = self.only else {
-            self.sent.now(generation);
+        let Some(only) = self.options.only else {
+            sent.now(generation);
             return Box::pin(generation.delete(path));
         };
         let looked = generation.synced(path, |server, path| server.get(path));
-        let (generation, path, sent) = (generation.clone(), path.clone(), self.sent.clone());
+        let (generation, path, sent) = (generation.clone(), path.clone(), sent.clone());
         Box::pin(async move {
             match looked.await {
                 Ok((_, stat)) if only.is(&stat, &generation) => {
@@ -253,10 +224,11 @@ impl Target {
 async fn delete_until_gone(
     pending: PendingDeletion,
     generation: Arc<Generation>,
-    target: Target,
+    doomed: Doomed,
+    sent: Sent,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
-    let Target { path, held, directory, sent, .. } = &target;
+    let Doomed { path, held, options: DeleteOptions { directory, .. }, .. } = &doomed;
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = sent.answer(&generation, patience, first).await;
     loop {
@@ -286,6 +258,6 @@ async fn delete_until_gone(
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        outcome = sent.answer(&generation, patience, target.attempt(&generation)).await;
+        outcome = sent.answer(&generation, patience, doomed.attempt(&generation, &sent)).await;
     }
 }

@@ -14,7 +14,7 @@ use crate::coordinator::traits::{NodeKind, Reply, RequestError};
 use crate::layout::driver::{NewNode, Proof};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
-use crate::session::releaser::{DeleteOptions, Deletion, PendingCreate, Which};
+use crate::session::releaser::{DeleteOptions, Deletion, Doomed, PendingCreate, Which};
 
 /// Commits again and again, as short locks on the same session do.
 async fn is_busy(generation: Arc<Generation>) {
@@ -136,7 +136,7 @@ async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
     assert_eq!(names.len(), 1, "{names:?}");
     assert!(made.path.ends_with(&names[0]));
     kept.forgets.store(1, Ordering::SeqCst);
-    let deletion = Deletion::send(generation, made.path.into());
+    let deletion = Deletion::send(generation, Doomed::new(made.path));
     timeout(2 * T, deletion).await.unwrap().unwrap();
     assert!(coordinator.children("/d").await.unwrap().is_empty());
     generation.clean().await;
@@ -153,7 +153,7 @@ async fn who_deletes_only_its_own_node_lets_the_server_catch_up_before_each_look
         let only = recurs.then_some(Which::Czxid(made.stat.czxid));
         let options = DeleteOptions { only, directory: false };
         kept.forgets.store(1, Ordering::SeqCst);
-        let deletion = Deletion::with(generation, "/d".into(), options);
+        let deletion = Deletion::send(generation, Doomed { options, ..Doomed::new("/d") });
         timeout(2 * T, deletion).await.unwrap().unwrap();
         assert_eq!(coordinator.get("/d").await.unwrap_err(), RequestError::NoNode);
         // Before each of two looks.

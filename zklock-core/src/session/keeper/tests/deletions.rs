@@ -14,7 +14,7 @@ use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
-use crate::session::releaser::{DeleteOptions, Deletion, Deletions, PendingCreate, Which};
+use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Doomed, PendingCreate, Which};
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
 /// taken for half a session timeout.
@@ -27,7 +27,7 @@ async fn looked_for(kept: &Kept) -> Deletion {
     kept.faults.hold_requests();
     let only = Some(Which::Czxid(made.stat.czxid));
     let options = DeleteOptions { only, directory: false };
-    Deletion::with(&kept.generation, "/a".into(), options)
+    Deletion::send(&kept.generation, Doomed { options, ..Doomed::new("/a") })
 }
 
 /// A node, whose deletion is refused with an answer that says nothing of it.
@@ -35,7 +35,7 @@ async fn refused(kept: &Kept) -> Deletion {
     kept.generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
     let throttled = RequestError::Other("throttled".to_owned());
     kept.faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
-    Deletion::send(&kept.generation, "/a".into())
+    Deletion::send(&kept.generation, Doomed::new("/a"))
 }
 
 /// The servers may keep the session for all that time, and the node with it.
@@ -44,7 +44,7 @@ async fn a_deletion_that_nobody_answers_counts_once_the_servers_have_ended_the_s
     let kept = kept().await;
     kept.generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
     kept.faults.hold_requests();
-    let mut deletion = pin!(Deletion::send(&kept.generation, "/a".into()));
+    let mut deletion = pin!(Deletion::send(&kept.generation, Doomed::new("/a")));
     assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err());
     timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
 }
@@ -68,7 +68,7 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
     generation.retire("/b", None, &RequestError::NoAuth);
     kept.faults.inject(Fault::lose_request().on(Op::Delete));
     kept.faults.delay_replies(MOMENT);
-    let deletion = tokio::spawn(Deletion::send(generation, "/a".into()));
+    let deletion = tokio::spawn(Deletion::send(generation, Doomed::new("/a")));
     generation.unhold(&held);
     sleep(2 * MOMENT).await;
     assert!(!generation.is_over() && coordinator.get("/a").await.is_ok());
@@ -98,7 +98,7 @@ async fn who_is_refused_in_a_living_session_waits_until_the_servers_have_ended_i
         kept.faults.inject(fault.on(Op::Delete));
     }
     kept.say(Link::AuthFailed);
-    let mut deletion = pin!(Deletion::send(generation, "/a".into()));
+    let mut deletion = pin!(Deletion::send(generation, Doomed::new("/a")));
     // The second attempt is refused.
     let refused = generation.patience() + times::DELETE.0;
     assert!(timeout(refused + MOMENT, &mut deletion).await.is_err() && generation.is_over());
@@ -201,7 +201,7 @@ async fn one_of_several_that_counts_as_done_is_sent_again_while_another_is_waite
         let mut deletions = Vec::new();
         for path in if is_last { ["/a", "/b"] } else { ["/b", "/a"] } {
             coordinator.create(path, b"", NodeKind::Ephemeral).await.unwrap();
-            deletions.push(Deletion::send(generation, path.into()));
+            deletions.push(Deletion::send(generation, Doomed::new(path)));
         }
         let mut all = pin!(Deletions::from_iter(deletions));
         assert!(timeout(KEPT + T, &mut all).await.is_err());
@@ -225,7 +225,8 @@ async fn who_waits_for_the_turn_of_a_node_in_doubt_does_not_wait_for_the_end_of_
     let options = DeleteOptions { only: Some(Which::Newer(made.stat.czxid - 1)), directory: false };
     let turn = generation.gate("/d").lock_owned().await;
     kept.faults.hold_requests();
-    drop(Deletion::with_turn(generation, "/a".into(), options, Some(turn)));
+    let doomed = Doomed { options, turn: Some(turn), ..Doomed::new("/a") };
+    drop(Deletion::send(generation, doomed));
     let (prefix, payload) = ("n-".to_owned(), Vec::new());
     let (proof, kind) = (Proof::Owner, NodeKind::EphemeralSequential);
     let next =
@@ -265,7 +266,8 @@ async fn a_mark_in_doubt_is_looked_for_behind_what_the_leader_knows() {
     coordinator.create("/d", &mark.to_data(), NodeKind::Persistent).await.unwrap();
     coordinator.create("/d/n", b"", NodeKind::Ephemeral).await.unwrap();
     let removal = MarkRemoval { directory: "/d".into(), mark, version: None };
-    Deletion::with_mark(&kept.generation, "/d/n".into(), None, removal).await.unwrap();
+    let doomed = Doomed { mark: Some(Box::new(removal)), ..Doomed::new("/d/n") };
+    Deletion::send(&kept.generation, doomed).await.unwrap();
     assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
     assert!(coordinator.get("/d").await.unwrap().0.is_empty());
     assert!(coordinator.get("/d/n").await.is_err());

@@ -15,7 +15,7 @@ use crate::base::session_state::SessionState;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind};
 use crate::observe::observer::{Event, LossReason};
-use crate::session::releaser::Deletion;
+use crate::session::releaser::{Deletion, Doomed};
 
 #[tokio::test(start_paused = true)]
 async fn an_overdue_heartbeat_is_told_at_a_third_of_the_session_timeout() {
@@ -315,7 +315,7 @@ async fn a_heartbeat_tells_how_many_deletions_are_not_confirmed() {
     let kept = kept().await;
     kept.hold("/a", StopAt::Lost).await;
     kept.faults.inject(Fault::lose_request().on(Op::Delete).times(u64::MAX));
-    let deletion = tokio::spawn(Deletion::send(&kept.generation, "/b".into()));
+    let deletion = tokio::spawn(Deletion::send(&kept.generation, Doomed::new("/b")));
     sleep(T).await;
     kept.faults.clear();
     deletion.await.unwrap().unwrap();
