@@ -62,17 +62,6 @@ impl Slot {
     fn siblings(&self) -> MutexGuard<'_, Siblings> {
         self.siblings.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Takes the last place.
-    fn ask(self: Arc<Self>, grant: Arc<Grant>, who: Caller, mode: Mode, kept: Kept) -> Asked {
-        let mut siblings = self.siblings();
-        siblings.asked += 1;
-        let number = siblings.asked;
-        let (inside, ended) = (false, false);
-        siblings.all.push(Sibling { number, who, mode, kept, inside, ended });
-        drop(siblings);
-        Asked { slot: self, grant, number, mode }
-    }
 }
 
 fn share(mode: Mode) -> u32 {
@@ -234,7 +223,8 @@ impl Drop for NestedTurn {
 /// One call that holds a lock, in the chain of calls around the present one.
 #[derive(Debug)]
 pub struct Frame {
-    outer: Option<Arc<Frame>>,
+    /// The frame around this one.
+    pub outer: Option<Arc<Frame>>,
     /// What it knows of its guard.
     pub own: Own,
     /// Whether the next frame outwards is of the same multi-lock.
@@ -298,14 +288,16 @@ impl Frame {
         }
     }
 
-    /// The innermost frame around this one that still holds a lock for which `holds` is true.
-    pub fn find_around(&self, holds: impl Fn(&Grant) -> bool) -> Option<Arc<Frame>> {
-        find_in(&self.outer, holds)
-    }
-
-    /// Takes a place among the nested calls of this one.
+    /// Takes the last place among the nested calls of this one.
     pub fn ask(&self, who: Caller, mode: Mode, kept: Kept) -> Asked {
-        self.own.slot.clone().ask(self.own.grant.clone(), who, mode, kept)
+        let (slot, grant) = (self.own.slot.clone(), self.own.grant.clone());
+        let mut siblings = slot.siblings();
+        siblings.asked += 1;
+        let number = siblings.asked;
+        let (inside, ended) = (false, false);
+        siblings.all.push(Sibling { number, who, mode, kept, inside, ended });
+        drop(siblings);
+        Asked { slot, grant, number, mode }
     }
 }
 

@@ -166,7 +166,7 @@ impl NamedLock {
         while let Some(frame) = next {
             // What that reader has left is waited for further out.
             if !includes(frame.own.mode, K::MODE) && frame.has_ended() {
-                next = frame.find_around(|grant| self.is_of(grant));
+                next = context::find_in(&frame.outer, |grant| self.is_of(grant));
                 continue;
             }
             if let Some(guard) = self.take_turn(&frame, asking).await? {
