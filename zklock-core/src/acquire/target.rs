@@ -9,8 +9,10 @@ use crate::base::pattern::Pattern;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::cooldown::mark::Marks;
 use crate::layout::driver::LockDriver;
+use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::session::generation::OfLock;
+use crate::session::handle::Session;
 
 /// The lock to acquire.
 #[derive(Clone, Debug)]
@@ -34,6 +36,25 @@ pub struct Target {
 }
 
 impl Target {
+    /// A lock without marks and without a limit.
+    pub fn new(
+        session: &Session,
+        name: &LockName,
+        directory: ZnodePath,
+        driver: Arc<dyn LockDriver>,
+    ) -> Self {
+        Target {
+            lock: name.to_shared(),
+            pattern: name.pattern_number(),
+            directory,
+            beside: None,
+            app: session.shared_app().cloned(),
+            driver,
+            marks: Marks::default(),
+            limit: None,
+        }
+    }
+
     /// The lock, as the events of a node in this mode name it.
     pub fn of_lock(&self, mode: Mode) -> OfLock {
         OfLock { name: self.lock.clone(), pattern: self.pattern, mode }

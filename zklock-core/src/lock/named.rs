@@ -277,22 +277,12 @@ impl NamedLock {
             Some(queue) => Ok(queue),
             None => {
                 let Settings { stop_at, vanished, .. } = self.settings;
-                let queue = LockQueue::of(&self.session, self.target(), (stop_at, vanished))?;
+                let (directory, driver) = (self.directory.clone(), self.driver.clone());
+                let target = Target::new(&self.session, &self.name, directory, driver);
+                let target = Target { marks: self.settings.marks(), ..target };
+                let queue = LockQueue::of(&self.session, target, (stop_at, vanished))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
-        }
-    }
-
-    fn target(&self) -> Target {
-        Target {
-            lock: self.name.to_shared(),
-            pattern: self.name.pattern_number(),
-            directory: self.directory.clone(),
-            beside: None,
-            app: self.session.shared_app().cloned(),
-            driver: self.driver.clone(),
-            marks: self.settings.marks(),
-            limit: None,
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicU32;
 
 use crate::acquire::target::Target;
 use crate::base::error::{ErrorKind, LockError};
-use crate::cooldown::mark::Marks;
 use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, SemaphoreLayout, mixed};
 use crate::layout::kazoo::Kazoo;
@@ -175,30 +174,20 @@ fn targets(
     above: ZnodePath,
     limit: &Limit,
 ) -> Targets {
-    let target = |directory, driver, limit| Target {
-        lock: name.to_shared(),
-        pattern: name.pattern_number(),
-        directory,
-        beside: None,
-        app: session.shared_app().cloned(),
-        driver,
-        marks: Marks::default(),
-        limit,
+    let locks = |directory| Target::new(session, name, directory, inner(layout));
+    let leases = |directory| Target {
+        limit: limit.changes(),
+        ..Target::new(session, name, directory, rule(layout, limit.shared()))
     };
-    let (rule, changes) = (rule(layout, limit.shared()), limit.changes());
-    let locks = |directory| target(directory, inner(layout), None);
     match layout {
         SemaphoreLayout::Curator => Targets {
             locks: locks(above.join("locks")),
-            leases: Target {
-                beside: Some(above.clone()),
-                ..target(above.join("leases"), rule, changes)
-            },
+            leases: Target { beside: Some(above.clone()), ..leases(above.join("leases")) },
             counts_first: false,
         },
         SemaphoreLayout::Kazoo { .. } => Targets {
             locks: locks(above.beside(KAZOO_INNER)),
-            leases: target(above, rule, changes),
+            leases: leases(above),
             counts_first: true,
         },
     }
