@@ -178,18 +178,10 @@ fn no_hosts() -> RequestError {
 /// long as this ZooKeeper session lives, because the library would wait for them; the log names them. If
 /// none answers, the library may still succeed with those that are silent.
 fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
-    let all = || servers.iter().map(String::as_str).zip(results);
-    if results.contains(&ProbeResult::Answers) {
-        all()
-            .filter(|(_, result)| **result != ProbeResult::Silent)
-            .map(|(server, _)| server)
-            .collect()
-    } else {
-        all()
-            .filter(|(_, result)| **result == ProbeResult::Silent)
-            .map(|(server, _)| server)
-            .collect()
-    }
+    let silent = !results.contains(&ProbeResult::Answers);
+    let all = servers.iter().map(String::as_str).zip(results);
+    let wanted = all.filter(|(_, result)| (**result == ProbeResult::Silent) == silent);
+    wanted.map(|(server, _)| server).collect()
 }
 
 /// The servers that are no candidates, if there are any.
