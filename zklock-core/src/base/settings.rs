@@ -127,7 +127,7 @@ impl Settings {
 
     /// The marks in the lock's directory.
     pub fn marks(&self) -> Marks {
-        Marks::default().delaying(self.lock_delay).holding(self.hold_at_least)
+        Marks::new(self.lock_delay, self.hold_at_least)
     }
 
     /// The longest time that a call waits.

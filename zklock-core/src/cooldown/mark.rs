@@ -35,16 +35,9 @@ impl Marks {
     /// The longest time that can be written; longer ones count as this.
     pub const LONGEST: Duration = Duration::from_millis(u32::MAX as u64);
 
-    /// Sets `lock_delay`: how long the lock is unavailable after its holder was lost.
-    pub fn delaying(mut self, delay: Duration) -> Self {
-        self.delay_ms = millis(delay);
-        self
-    }
-
-    /// Sets `hold_at_least`: how long the lock is kept from each grant.
-    pub fn holding(mut self, hold: Duration) -> Self {
-        self.hold_ms = millis(hold);
-        self
+    /// Those of a lock with this `lock_delay` and `hold_at_least`.
+    pub fn new(lock_delay: Duration, hold_at_least: Duration) -> Self {
+        Marks { delay_ms: millis(lock_delay), hold_ms: millis(hold_at_least) }
     }
 
     /// How long the lock is unavailable after its holder was lost.
@@ -239,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_mark_survives_the_round_trip_and_people_can_read_it() {
-        let marks = Marks::default().delaying(5 * SECOND).holding(30 * SECOND);
+        let marks = Marks::new(5 * SECOND, 30 * SECOND);
         for mark in [
             Mark::default(),
             Mark::nothing(true),
@@ -289,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_held_at_least_until_its_moment() {
-        let marks = Marks::default().holding(30 * SECOND);
+        let marks = Marks::new(Duration::ZERO, 30 * SECOND);
         let mark = Mark::granted(true, 41, &marks, &time(), NOW);
         assert_eq!(mark.until, 1_030_011);
         let rest = Verdict::Rest(Duration::from_millis(30_011));
@@ -300,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_longer_of_delay_and_hold_counts() {
-        let marks = Marks::default().holding(30 * SECOND).delaying(SECOND);
+        let marks = Marks::new(SECOND, 30 * SECOND);
         let mark = Mark::granted(true, 41, &marks, &time(), NOW);
         let Verdict::WriteDown(noted) = mark.verdict(42, &time(), NOW + SECOND) else {
             panic!("not noted")
@@ -333,8 +326,8 @@ mod tests {
         for until in [i64::MIN, 0, i64::MAX] {
             assert!(Mark { until, ..Mark::default() }.reason().contains('T'));
         }
-        assert_eq!(Marks::default().holding(Duration::from_nanos(1)).hold(), SECOND / 1000);
-        assert_eq!(Marks::default().delaying(Duration::MAX).delay(), Marks::LONGEST);
+        let marks = Marks::new(Duration::MAX, Duration::from_nanos(1));
+        assert_eq!((marks.delay(), marks.hold()), (Marks::LONGEST, SECOND / 1000));
         assert!(!Marks::default().any());
     }
 }
