@@ -42,12 +42,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// The queue of a lock.
-    pub(crate) fn new(session: &Session, name: LockName, driver: Arc<dyn LockDriver>) -> Self {
-        let directory = name.under(session.root());
-        Site::at(session, name, directory, driver)
-    }
-
     /// The queue of a lock, in the given directory.
     pub(crate) fn at(
         session: &Session,
@@ -223,6 +217,8 @@ impl Session {
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn site(&self, name: impl IntoLockName) -> Result<Site, LockError> {
-        Ok(Site::new(self, name.into_lock_name()?, self.driver().clone()))
+        let name = name.into_lock_name()?;
+        let directory = name.under(self.root());
+        Ok(Site::at(self, name, directory, self.driver().clone()))
     }
 }
