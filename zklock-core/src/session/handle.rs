@@ -75,7 +75,7 @@ pub struct About {
 
 /// A session that lives only as long as others use it.
 #[cfg(feature = "metrics")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WeakSession(Weak<Inner>);
 
 #[cfg(feature = "metrics")]
@@ -88,13 +88,6 @@ impl WeakSession {
     /// Whether it lives.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
-    }
-}
-
-#[cfg(feature = "metrics")]
-impl fmt::Debug for WeakSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WeakSession")
     }
 }
 
