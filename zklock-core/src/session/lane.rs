@@ -62,7 +62,6 @@ pub struct Lane {
     /// new acquires use.
     opened: Mutex<Vec<Weak<Generation>>>,
     keeping: Keeping,
-    closed: AtomicBool,
     /// Whether the lane opens no session any more, and has closed the last one.
     over: watch::Sender<bool>,
     /// The number of acquires in progress.
@@ -84,7 +83,6 @@ impl Lane {
             status: watch::Sender::new(Status::Connecting(None)),
             opened: Mutex::default(),
             keeping: Keeping { health, local_queues },
-            closed: AtomicBool::new(false),
             over: watch::Sender::new(false),
             acquires: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
@@ -249,7 +247,6 @@ impl Lane {
 
     /// Ends the lane; its generations are ended and their ZooKeeper sessions closed.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
         self.keeping.health.leave();
         self.status.send_replace(Status::Closed);
         self.living().iter().for_each(|generation| generation.end());
@@ -270,7 +267,7 @@ impl Lane {
     }
 
     fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        matches!(*self.status.borrow(), Status::Closed)
     }
 
     /// Waits until the lane is closed.
