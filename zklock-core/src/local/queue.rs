@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -10,7 +11,8 @@ use crate::acquire::lease::Lease;
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
-use crate::base::error::LockError;
+use crate::base::error::{Holder, LockError};
+use crate::base::owner::Owner;
 use crate::base::policy::StopAt;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold};
@@ -190,6 +192,14 @@ impl<E: Engine> Queue<E> {
     /// A refusal that names the lock.
     pub fn refuse(&self, error: LockError) -> Joined<E> {
         Joined::Refused(error.on(self.lock_name().clone()))
+    }
+
+    /// Describes this process as the holder of a lease, which it has had for so long.
+    fn holder(&self, lease: &Lease, held_for: Duration) -> Holder {
+        let session = self.session();
+        let owner = session.runtime().holder(session.app(), held_for);
+        let owner = Owner { revoked: lease.is_revoked(), ..owner };
+        Holder { owner, node: lease.node_name().to_owned(), ahead: 1 }
     }
 
     /// The queue of a single acquire reports its holder.

@@ -10,7 +10,6 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::Holder;
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
 use crate::base::pattern::Pattern;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
@@ -36,10 +35,8 @@ impl<E: Engine> GrantSource for Queue<E> {
         let (lease, by) = E::holder_here(self, &inner.state, place, now)?;
         let held_for = by.as_ref().map(|by| now.since(by.since)).unwrap_or_default();
         let label = by.as_ref().and_then(|by| by.label.as_deref());
-        let owner = self.session().runtime().holder(self.session().app(), held_for).labelled(label);
-        let owner = Owner { revoked: lease.is_revoked(), ..owner };
-        let (node, ahead) = (lease.node_name().to_owned(), 1 + inner.state.ahead_of(place));
-        Some(Holder { owner, node, ahead })
+        let Holder { owner, node, .. } = self.holder(&lease, held_for);
+        Some(Holder { owner: owner.labelled(label), node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {

@@ -4,12 +4,11 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Engine, Shared};
+use super::{Engine, Shared, busy};
 use crate::acquire::lease::Lease;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::LockError;
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
 use crate::base::token::FencingToken;
 use crate::local::callers::Grants;
 use crate::local::grant::{Grant, GrantSource, Hold, Terms};
@@ -77,10 +76,6 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
     }
 
     fn busy(&self, lease: &Arc<Lease>) -> LockError {
-        let session = self.queue.session();
-        let owner = session.runtime().holder(session.app(), Duration::ZERO);
-        let owner = Owner { revoked: lease.is_revoked(), ..owner };
-        let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
-        LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
+        busy(Some(self.queue.holder(lease, Duration::ZERO)))
     }
 }
