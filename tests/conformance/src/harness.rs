@@ -1,90 +1,35 @@
-//! The harness.
+//! What an implementation provides for the suite.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
-use zklock_core::coordinator::conformance::{Harness, Step};
-use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
-use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
-use zklock_test_support::{Direction, Proxy, ZooKeeper};
+use zklock_core::coordinator::traits::{Coordinator, Reply};
 
-/// The client breaks a connection that is silent for four fifteenths of it, which a busy machine may be.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// An action of a harness.
+pub type Step<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// A ZooKeeper to test on. It must reap containers every second.
-#[derive(Clone, Debug)]
-pub struct Server {
-    address: SocketAddr,
-    proxies: Arc<Mutex<HashMap<i64, Arc<Proxy>>>>,
-}
+/// Opens sessions on one store, and breaks them. All futures must work outside of any runtime.
+pub trait Harness: Send + Sync {
+    /// Opens a session on the store that all sessions of the harness share. Its timeout is long
+    /// enough that nothing expires on a busy machine.
+    fn open(&self) -> Reply<Arc<dyn Coordinator>>;
 
-/// Returns the harness for the server that all tests of a process share.
-pub fn server() -> Server {
-    Server { address: ZooKeeper::shared().socket_addr(), proxies: Arc::default() }
-}
+    /// Makes the server end a session, as if it had expired. A client that is connected learns of
+    /// it soon, perhaps after a moment without a connection.
+    fn expire(&self, session: i64) -> Step<'_>;
 
-/// The runtime on which all sessions live.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME
-        .get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
-}
+    /// Holds back everything that a session sends from now on, without breaking the connection.
+    fn stall(&self, session: i64) -> Step<'_>;
 
-impl Server {
-    /// Where it listens, as `host:port`.
-    pub fn address(&self) -> String {
-        self.address.to_string()
-    }
+    /// Breaks a session's connection, and keeps it broken. What a stall held back is lost.
+    fn disconnect(&self, session: i64) -> Step<'_>;
 
-    /// Does something with the proxy of a session. It may block, so it has a thread of its own.
-    fn act(&self, session: i64, f: impl FnOnce(&Proxy) + Send + 'static) -> Step<'_> {
-        let proxy = self.proxies.lock().unwrap().get(&session).cloned();
-        let proxy = proxy.expect("a session of this harness");
-        let task = runtime().spawn_blocking(move || f(&proxy));
-        Box::pin(async { task.await.unwrap() })
-    }
-}
+    /// Lets a session reconnect.
+    fn reconnect(&self, session: i64) -> Step<'_>;
 
-fn cut_off(proxy: &Proxy) {
-    proxy.refuse(true);
-    proxy.cut_fin();
-    proxy.black_hole(false);
-}
-
-impl Harness for Server {
-    fn open(&self) -> Reply<Arc<dyn Coordinator>> {
-        let server = self.clone();
-        let opened = runtime().spawn(async move {
-            let proxy = Arc::new(Proxy::start(server.address));
-            let mut options = ZooKeeperOptions::new(proxy.addr());
-            options.session_timeout = SESSION_TIMEOUT;
-            let session = ZooKeeperConnector::new(options)?.connect().await?;
-            server.proxies.lock().unwrap().insert(session.session_id(), proxy);
-            Ok(session)
-        });
-        Box::pin(async { opened.await.unwrap() })
-    }
-
-    fn expire(&self, session: i64) -> Step<'_> {
-        self.act(session, move |proxy| proxy.expire_session(session))
-    }
-
-    fn stall(&self, session: i64) -> Step<'_> {
-        self.act(session, |proxy| proxy.black_hole_one_way(Direction::ToServer, true))
-    }
-
-    fn disconnect(&self, session: i64) -> Step<'_> {
-        self.act(session, cut_off)
-    }
-
-    fn reconnect(&self, session: i64) -> Step<'_> {
-        self.act(session, |proxy| proxy.refuse(false))
-    }
-
-    fn reaped_within(&self) -> Duration {
-        Duration::from_secs(2)
-    }
+    /// Returns the longest time for which an empty container stays after its last child was
+    /// deleted.
+    fn reaped_within(&self) -> Duration;
 }

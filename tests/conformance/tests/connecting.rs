@@ -7,7 +7,6 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zklock_conformance::server;
 use zklock_core::coordinator::access::{AclEntry, Permissions};
 use zklock_core::coordinator::traits::{
     Connector, Coordinator, Link, NodeKind, Operation, RequestError, WatchEvent,
@@ -15,9 +14,15 @@ use zklock_core::coordinator::traits::{
 use zklock_core::coordinator::zookeeper::{
     Acl, Auth, ZooKeeperConnector, ZooKeeperCoordinator, ZooKeeperOptions,
 };
+use zklock_test_support::ZooKeeper;
 
 /// What is known at once is answered at once, long before the connect timeout of five seconds.
 const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// Where the server listens that all tests of this process share.
+fn server() -> String {
+    ZooKeeper::shared().socket_addr().to_string()
+}
 
 fn options(connect: impl Into<String>) -> ZooKeeperOptions {
     let mut options = ZooKeeperOptions::new(connect);
@@ -35,9 +40,9 @@ fn fresh(name: &str) -> String {
 
 #[tokio::test]
 async fn a_chroot_is_the_root_of_everything_and_must_exist() {
-    let top = open(options(server().address())).await.unwrap();
+    let top = open(options(server())).await.unwrap();
     let chroot = fresh("chroot");
-    let connect = format!("{}{chroot}", server().address());
+    let connect = format!("{}{chroot}", server());
     let start = Instant::now();
     assert_eq!(open(options(&connect)).await.err(), Some(RequestError::NoNode));
     assert!(start.elapsed() < AT_ONCE);
@@ -57,7 +62,7 @@ async fn a_chroot_is_the_root_of_everything_and_must_exist() {
 
 #[tokio::test]
 async fn credentials_that_are_refused_are_a_clear_error() {
-    let mut wrong = options(server().address());
+    let mut wrong = options(server());
     wrong.auth.push(Auth { scheme: "no-such-scheme".into(), credentials: b"x".to_vec() });
     let start = Instant::now();
     assert_eq!(open(wrong).await.err(), Some(RequestError::AuthFailed));
@@ -67,8 +72,8 @@ async fn credentials_that_are_refused_are_a_clear_error() {
 #[tokio::test]
 async fn who_may_do_what_is_as_asked_for() {
     let me = Auth { scheme: "digest".into(), credentials: b"me:secret".to_vec() };
-    let stranger = open(options(server().address())).await.unwrap();
-    let mut mine = options(server().address());
+    let stranger = open(options(server())).await.unwrap();
+    let mut mine = options(server());
     mine.acl = Acl::CreatorAll;
     let anonymous = open(mine.clone()).await.unwrap();
     let refused = anonymous.create(&fresh("acl"), b"", NodeKind::Ephemeral).await;
@@ -119,7 +124,7 @@ async fn servers_that_are_not_there_are_named_in_time() {
         let Some(RequestError::Unreachable(why)) = error else { panic!("{server}: {error:?}") };
         assert!(why.contains(server), "{why}");
     }
-    let one_dead = format!("127.0.0.1:1,{}", server().address());
+    let one_dead = format!("127.0.0.1:1,{}", server());
     assert_eq!(open(options(one_dead)).await.unwrap().link(), Link::Up);
 }
 
@@ -133,7 +138,7 @@ async fn nonsense_is_refused_before_anything_is_sent() {
 
 #[test]
 fn outside_a_runtime_opening_is_an_error() {
-    let connector = ZooKeeperConnector::new(options(server().address())).unwrap();
+    let connector = ZooKeeperConnector::new(options(server())).unwrap();
     let waker = std::task::Waker::noop();
     let mut opened = connector.connect();
     let answer = opened.as_mut().poll(&mut std::task::Context::from_waker(waker));
@@ -145,7 +150,7 @@ fn outside_a_runtime_opening_is_an_error() {
 fn a_session_outlived_by_its_users_ends_in_peace() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let user = tokio::runtime::Runtime::new().unwrap();
-    let session = Arc::new(runtime.block_on(open(options(server().address()))).unwrap());
+    let session = Arc::new(runtime.block_on(open(options(server()))).unwrap());
     let (_, _, watch) = user.block_on(session.get_watched("/")).unwrap();
     let seen = user.spawn(watch);
     let changed = user.spawn(session.link_changed(Link::Up));

@@ -1,3 +1,3 @@
 //! The conformance suite on the embedded coordinator.
 
-zklock_core::conformance_tests!(zklock_core::coordinator::conformance::embedded());
+zklock_conformance::conformance_tests!(zklock_conformance::embedded());

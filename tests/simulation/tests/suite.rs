@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zklock_core::coordinator::conformance::{Harness, Step};
+use zklock_conformance::{Harness, Step};
 use zklock_core::coordinator::traits::{Coordinator, Reply};
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options, Weather};
@@ -100,9 +100,9 @@ impl Harness for Simulated {
 }
 
 mod alone {
-    zklock_core::conformance_tests!(super::simulated(1));
+    zklock_conformance::conformance_tests!(super::simulated(1));
 }
 
 mod three {
-    zklock_core::conformance_tests!(super::simulated(3));
+    zklock_conformance::conformance_tests!(super::simulated(3));
 }

@@ -2,8 +2,6 @@
 //! embedded in memory.
 
 pub mod access;
-#[cfg(any(test, feature = "testing"))]
-pub mod conformance;
 pub mod io_thread;
 pub(crate) mod limits;
 pub mod memory;

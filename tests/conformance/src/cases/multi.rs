@@ -1,6 +1,6 @@
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::{has_come, soon};
-use crate::coordinator::traits::{NodeKind, Operation, RequestError, WatchEvent};
+use crate::Lab;
+use crate::lab::{has_come, soon};
+use zklock_core::coordinator::traits::{NodeKind, Operation, RequestError, WatchEvent};
 
 fn check(path: &str) -> Operation {
     Operation::Check { path: path.to_owned() }

@@ -1,6 +1,6 @@
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::soon;
-use crate::coordinator::traits::{Link, NodeKind, Operation, RequestError};
+use crate::Lab;
+use crate::lab::soon;
+use zklock_core::coordinator::traits::{Link, NodeKind, Operation, RequestError};
 
 pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     let session = lab.open().await;

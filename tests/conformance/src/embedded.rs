@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::{Harness, Step};
-use crate::coordinator::memory::{Embedded, EmbeddedOptions, Faults};
-use crate::coordinator::traits::{Connector, Coordinator, Reply};
+use zklock_core::coordinator::memory::{Embedded, EmbeddedOptions, Faults};
+use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
 
 /// Returns a harness on an embedded store of its own.
 pub fn embedded() -> Arc<dyn Harness> {
@@ -46,9 +46,4 @@ impl Harness for Memory {
     fn reaped_within(&self) -> Duration {
         Duration::from_millis(100)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    crate::conformance_tests!(super::embedded());
 }

@@ -10,7 +10,7 @@ use futures_lite::future::or;
 use uuid::Uuid;
 
 use super::harness::Harness;
-use crate::coordinator::traits::{Coordinator, Created, NodeKind};
+use zklock_core::coordinator::traits::{Coordinator, Created, NodeKind};
 
 /// The longest time for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::{has_come, soon};
-use crate::coordinator::traits::{NodeKind, RequestError, WatchEvent};
+use crate::Lab;
+use crate::lab::{has_come, soon};
+use zklock_core::coordinator::traits::{NodeKind, RequestError, WatchEvent};
 
 pub async fn a_data_watch_fires_once_and_tells_delete_from_change(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);

@@ -1,6 +1,6 @@
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::{eventually, has_come, soon};
-use crate::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
+use crate::Lab;
+use crate::lab::{eventually, has_come, soon};
+use zklock_core::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
 
 pub async fn requests_made_while_down_wait(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
@@ -28,8 +28,8 @@ pub async fn requests_in_flight_are_lost_with_the_connection(lab: &Lab) {
     lab.create(&session, "before", NodeKind::Ephemeral).await;
     soon(lab.harness().stall(session.session_id())).await;
     let create = session.create(&lab.path("a"), b"", NodeKind::Ephemeral);
-    let multi =
-        session.multi(vec![crate::coordinator::traits::Operation::Check { path: lab.path("a") }]);
+    let multi = session
+        .multi(vec![zklock_core::coordinator::traits::Operation::Check { path: lab.path("a") }]);
     let mut list = session.children(lab.root());
     // The client needs a moment to write.
     async_io::Timer::after(std::time::Duration::from_millis(500)).await;

@@ -1,6 +1,6 @@
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::soon;
-use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::Lab;
+use crate::lab::soon;
+use zklock_core::coordinator::traits::{NodeKind, Operation, RequestError};
 
 pub async fn sequence_numbers_have_ten_digits_and_count_all_creates(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);

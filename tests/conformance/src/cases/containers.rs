@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use async_io::Timer;
 
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::{eventually, has_come, soon};
-use crate::coordinator::traits::{NodeKind, RequestError, WatchEvent};
+use crate::Lab;
+use crate::lab::{eventually, has_come, soon};
+use zklock_core::coordinator::traits::{NodeKind, RequestError, WatchEvent};
 
 pub async fn an_empty_container_goes_and_its_numbers_begin_again(lab: &Lab) {
     let session = lab.open().await;

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use async_io::Timer;
 
-use crate::coordinator::conformance::Lab;
-use crate::coordinator::conformance::lab::{eventually, soon};
-use crate::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
+use crate::Lab;
+use crate::lab::{eventually, soon};
+use zklock_core::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
 
 pub async fn an_expired_session_ends_for_everybody(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
@@ -50,8 +50,11 @@ pub async fn a_closed_session_ends_for_everybody(lab: &Lab) {
     let get = soon(session.get(&theirs)).await;
     assert_eq!(get.map(|_| ()), Err(RequestError::Closed));
     assert_eq!(
-        soon(session.multi(vec![crate::coordinator::traits::Operation::Check { path: theirs }]))
-            .await,
+        soon(
+            session
+                .multi(vec![zklock_core::coordinator::traits::Operation::Check { path: theirs }])
+        )
+        .await,
         Err(RequestError::Closed)
     );
     // A second call has no effect.

@@ -42,17 +42,6 @@ pub fn run(name: &str, harness: Arc<dyn Harness>) {
     });
 }
 
-/// Runs all cases, one after the other.
-///
-/// # Panics
-///
-/// Panics if the coordinator does not conform.
-pub fn run_all(harness: &Arc<dyn Harness>) {
-    for case in all() {
-        run(case.name, harness.clone());
-    }
-}
-
 /// Makes a `#[test]` of every case. The expression is evaluated in each, and has the type
 /// `Arc<dyn Harness>`.
 #[macro_export]
@@ -68,7 +57,7 @@ macro_rules! conformance_test {
     ([$harness:expr] $($name:ident)*) => {
         $(#[test]
         fn $name() {
-            $crate::coordinator::conformance::run(stringify!($name), $harness);
+            $crate::run(stringify!($name), $harness);
         })*
     };
 }
