@@ -179,6 +179,11 @@ impl<E: Engine> Queue<E> {
         }
     }
 
+    /// Whether somebody waits here who blocks a thread.
+    pub fn blocks_a_thread(&self) -> bool {
+        self.lock().state.waiting().any(|waiting| !waiting.once && waiting.who.is_blocking())
+    }
+
     /// What a caller gets who joined.
     pub fn joined(self: &Arc<Self>, decided: Decided<Hold>) -> Joined<E> {
         match decided {

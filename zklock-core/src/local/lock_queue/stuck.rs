@@ -12,11 +12,6 @@ use crate::local::queue::Queue;
 use crate::local::waiter::Waiter;
 
 impl Queue<Locks> {
-    /// Whether somebody waits here who blocks a thread.
-    pub(super) fn blocks_a_thread(&self) -> bool {
-        self.lock().state.waiting().any(|waiting| !waiting.once && waiting.who.is_blocking())
-    }
-
     /// Refuses those who wait for the head of the queue if they keep its owner from giving it back. That it is
     /// there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by itself.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {

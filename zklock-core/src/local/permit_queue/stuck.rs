@@ -15,11 +15,6 @@ use crate::local::waiter::Waiter;
 use crate::session::generation::Generation;
 
 impl Queue<Permits> {
-    /// Whether somebody waits here who blocks a thread.
-    pub(super) fn blocks_a_thread(&self) -> bool {
-        self.lock().state.waiting().any(|waiting| !waiting.once && waiting.who.is_blocking())
-    }
-
     /// Refuses those who wait for permits if they keep the owners of too many from giving theirs back. That
     /// what was lost is there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by
     /// itself.
