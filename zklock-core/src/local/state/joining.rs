@@ -97,10 +97,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if anew {
             self.begin_anew(&mut todo, |holder| conflict(holder) == Conflict::LetGo);
         }
-        let readers = match &self.phase {
-            Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
-            _ => None,
-        };
+        let readers = self.readers(waiting);
         // Those between wait for these readers, and so for the newcomer, which reads already.
         if let (true, Some(lease)) = (own, readers) {
             let lease = lease.clone();
@@ -117,10 +114,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if readers.is_some_and(|lease| lease.is_retired()) && self.callers.waiters.is_empty() {
             drop(self.renew(&mut todo));
         }
-        let readers = match &self.phase {
-            Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
-            _ => None,
-        };
+        let readers = self.readers(waiting);
         let is_open = |lease: &Arc<L>| {
             self.callers.waiters.is_empty() && self.behind != Some(true) && !lease.is_revoked()
         };
@@ -136,6 +130,14 @@ impl<L: Lent, B, O> State<L, B, O> {
             todo.ask = open;
         }
         (Joined::Waits(place), todo)
+    }
+
+    /// The node of the present readers, for one more.
+    fn readers(&self, waiting: &Waiter) -> Option<&Arc<L>> {
+        match &self.phase {
+            Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
+            _ => None,
+        }
     }
 
     /// A node by which the newcomer reads already, apart from the present one.
