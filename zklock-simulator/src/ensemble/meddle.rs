@@ -1,6 +1,6 @@
 //! Outsiders: one who interferes with a request at the worst moment, and one who wants a lock, too.
 
-use zklock_core::coordinator::memory::shared::{Request, split};
+use zklock_core::coordinator::memory::shared::{Request, split, target};
 use zklock_core::coordinator::traits::{NodeKind, Operation};
 
 use super::control::Ensemble;
@@ -88,13 +88,6 @@ fn about(request: &Request) -> Option<&str> {
         | Request::Set { path, .. }
         | Request::Children { path, .. }
         | Request::Sync { path } => path,
-        Request::Multi(operations) => match operations.first()? {
-            Operation::Check { path }
-            | Operation::CheckVersion { path, .. }
-            | Operation::Create { path, .. }
-            | Operation::Set { path, .. }
-            | Operation::Replace { path, .. }
-            | Operation::Delete { path } => path,
-        },
+        Request::Multi(operations) => target(operations.first()?),
     })
 }

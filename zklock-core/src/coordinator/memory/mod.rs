@@ -47,7 +47,7 @@ pub use request::Op;
 #[doc(hidden)]
 pub mod shared {
     pub use super::path::{check_written, split};
-    pub use super::request::Request;
+    pub use super::request::{Request, target};
 }
 
 #[cfg(test)]

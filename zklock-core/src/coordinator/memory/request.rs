@@ -122,7 +122,8 @@ impl Request {
     }
 }
 
-fn target(operation: &Operation) -> &str {
+/// The path that an operation is about.
+pub fn target(operation: &Operation) -> &str {
     match operation {
         Operation::Check { path }
         | Operation::CheckVersion { path, .. }
