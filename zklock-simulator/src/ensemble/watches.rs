@@ -49,22 +49,21 @@ impl Watches {
         if let Some(keys) = self.by_connection.get_mut(&connection) {
             keys.remove(&key);
         }
-        if let Some(connections) = self.by_path.get_mut(&key) {
-            connections.remove(&connection);
-            if connections.is_empty() {
-                self.by_path.remove(&key);
-            }
-        }
+        self.leave(connection, &key);
     }
 
     /// A connection is gone, and its watches with it.
     pub(super) fn forget(&mut self, connection: u64) {
         for key in self.by_connection.remove(&connection).unwrap_or_default() {
-            if let Some(connections) = self.by_path.get_mut(&key) {
-                connections.remove(&connection);
-                if connections.is_empty() {
-                    self.by_path.remove(&key);
-                }
+            self.leave(connection, &key);
+        }
+    }
+
+    fn leave(&mut self, connection: u64, key: &(Aspect, Path)) {
+        if let Some(connections) = self.by_path.get_mut(key) {
+            connections.remove(&connection);
+            if connections.is_empty() {
+                self.by_path.remove(key);
             }
         }
     }
