@@ -30,11 +30,13 @@ pub enum LimitSource {
 /// The number of permits.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    source: LimitSource,
+    /// Its source.
+    pub source: LimitSource,
+    /// Its changes, if it can change.
+    pub changes: Option<watch::Receiver<u32>>,
     /// The node whose data tell it to others, as decimal text.
     said: Option<ZnodePath>,
     now: Arc<AtomicU32>,
-    changes: Option<watch::Receiver<u32>>,
     /// Whether a limit in a node was read.
     read: Arc<AtomicBool>,
     unread: Arc<Unread>,
@@ -87,11 +89,6 @@ impl Limit {
         }
     }
 
-    /// Its source.
-    pub fn source(&self) -> &LimitSource {
-        &self.source
-    }
-
     /// The present limit, 0 while it is not known.
     pub fn now(&self) -> u32 {
         self.now.load(Ordering::Acquire)
@@ -142,11 +139,6 @@ impl Limit {
     /// The same number, shared.
     pub fn shared(&self) -> Arc<AtomicU32> {
         self.now.clone()
-    }
-
-    /// The changes of the limit, if it can change.
-    pub fn changes(&self) -> Option<watch::Receiver<u32>> {
-        self.changes.clone()
     }
 }
 

@@ -149,7 +149,7 @@ impl Queue<Permits> {
 
     /// Whether the limit stays the same. A limit in a node may be raised meanwhile.
     fn is_fixed(&self) -> bool {
-        !matches!(self.limit().source(), LimitSource::Node(..))
+        !matches!(self.limit().source, LimitSource::Node(..))
     }
 
     /// Whether a caller that wants this number of permits waits for the holders of the others.

@@ -80,7 +80,7 @@ pub fn find(
 /// Whether a queue of the semaphore has the limit that this session finds at `source`. The two sessions may
 /// have other chroots.
 fn has_limit_of(queue: &PermitQueue, session: &Session, source: &LimitSource) -> bool {
-    match (queue.limit().source(), source) {
+    match (&queue.limit().source, source) {
         (LimitSource::Fixed(theirs), LimitSource::Fixed(mine)) => theirs == mine,
         (LimitSource::Node(their_node, theirs), LimitSource::Node(my_node, mine)) => {
             let absolute = |queues: &LocalQueues, node: &ZnodePath| {
@@ -176,7 +176,7 @@ fn targets(
 ) -> Targets {
     let locks = |directory| Target::new(session, name, directory, inner(layout));
     let leases = |directory| Target {
-        limit: limit.changes(),
+        limit: limit.changes.clone(),
         ..Target::new(session, name, directory, rule(layout, limit.shared()))
     };
     match layout {

@@ -92,7 +92,7 @@ impl Semaphore {
         let (session, name) = (&shared.info.session, shared.info.name.clone());
         // It acquires nothing more in the layout before, and so keeps nobody from other settings or another limit.
         shared.queue.let_go();
-        let source = shared.queue.limit().source();
+        let source = &shared.queue.limit().source;
         match Self::with_limit(session, name, source, &driver.to_driver().semaphore()) {
             Ok(other) => {
                 let Shared { info: new, queue, .. } = Arc::unwrap_or_clone(other.0);
@@ -402,7 +402,7 @@ impl Semaphore {
     }
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
-        let most = match self.0.queue.limit().source() {
+        let most = match &self.0.queue.limit().source {
             LimitSource::Fixed(limit) => (*limit).min(MOST_PERMITS),
             // The limit may be raised while a caller waits.
             LimitSource::Node(..) => MOST_PERMITS,
