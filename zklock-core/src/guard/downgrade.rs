@@ -43,9 +43,9 @@ impl RwLockWriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
-        let queue = self.grant().queue.clone();
+        let queue = self.grant.queue.clone();
         let lock = queue.lock_name().clone();
-        if self.grant().mode == Mode::Mutex {
+        if self.grant.mode == Mode::Mutex {
             // Whoever waits for the mutex takes the deletion of its node for the grant.
             let why = "a write lock that is nested in a mutex cannot be downgraded; use one kind of \
                        lock for a name";
@@ -58,8 +58,8 @@ impl RwLockWriteGuard {
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
         self.turn.iter().for_each(NestedTurn::is_last);
-        let mut leaving = Leaving(self.turn.is_none().then(|| self.grant().clone()));
-        let mut releasing = Releasing(Some(self.grant()), None);
+        let mut leaving = Leaving(self.turn.is_none().then(|| self.grant.clone()));
+        let mut releasing = Releasing(Some(&self.grant), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
             Err((error, writer)) => {
@@ -81,8 +81,8 @@ impl RwLockWriteGuard {
         match Guard::new(reader, None) {
             Ok(guard) => {
                 guard.begin_span();
-                tell_acquired(guard.grant());
-                guard.grant().lease.take(true);
+                tell_acquired(&guard.grant);
+                guard.grant.lease.take(true);
                 Ok(guard.in_place_of(&mut self))
             }
             Err(error) => Err(self.stays(error.on(lock))),

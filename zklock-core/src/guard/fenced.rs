@@ -162,7 +162,7 @@ impl Fenced<'_> {
         if !self.0.is_valid() {
             return Err(self.0.lost_error());
         }
-        let grant = self.0.grant();
+        let grant = &self.0.grant;
         let (session, mut nodes) = (grant.queue.session().id(), Vec::new());
         for member in self.0.all() {
             let lock = member.queue.lock_name();

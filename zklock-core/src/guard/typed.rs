@@ -250,11 +250,11 @@ impl<K: Kind> Guard<K> {
             }
         }
         let mut guard = Guard::new(hold, None)?;
-        if let Some(warning) = guard.grant().warn(settings.warn_holding) {
+        if let Some(warning) = guard.grant.warn(settings.warn_holding) {
             guard.beside.get_or_insert_default().warning = Some(warning);
         }
         if settings.hold_at_most < Duration::MAX {
-            let since = guard.grant().since;
+            let since = guard.grant.since;
             guard.limit_to(settings.hold_at_most, since, None);
         }
         Ok(guard)
@@ -278,7 +278,7 @@ impl<K: Kind> Guard<K> {
     }
 
     fn own(&self) -> Own {
-        let (grant, limit) = (self.grant().clone(), self.limit().cloned());
+        let (grant, limit) = (self.grant.clone(), self.limit.clone());
         let turn = self.turn.as_ref().map(NestedTurn::downgrade);
         Own { grant, mode: K::MODE, limit, slot: self.slot(), turn }
     }
@@ -290,19 +290,19 @@ impl<K: Kind> Guard<K> {
         since: Instant,
         around: Option<Arc<HoldLimit>>,
     ) {
-        let own = GuardLimit::begin(self.grant(), at_most, since, around.clone());
+        let own = GuardLimit::begin(&self.grant, at_most, since, around.clone());
         let limit = own.as_ref().map(|limit| limit.shared().clone());
         if own.is_some() {
             self.beside.get_or_insert_default().limit = own;
         }
-        self.view.set_limit(limit.or(around));
+        self.view.limit = limit.or(around);
     }
 
     /// Limits the time as another guard does, which this one replaces, or of which it is a part.
     fn limited_as(mut self, other: &GuardView, is_replaced: bool) -> Self {
-        if let Some(limit) = other.limit() {
-            let limit = GuardLimit::for_another(limit, self.grant(), is_replaced);
-            self.view.set_limit(Some(limit.shared().clone()));
+        if let Some(limit) = &other.limit {
+            let limit = GuardLimit::for_another(limit, &self.grant, is_replaced);
+            self.view.limit = Some(limit.shared().clone());
             self.beside.get_or_insert_default().limit = Some(limit);
         }
         self
@@ -316,13 +316,13 @@ impl<K: Kind> Guard<K> {
 
     /// How the caller was given the lock.
     pub(crate) fn as_granted(&self) -> Granted {
-        self.grant().as_granted(self.turn.is_some())
+        self.grant.as_granted(self.turn.is_some())
     }
 
     /// Begins the span of the hold, if somebody wants it.
     pub(crate) fn begin_span(&self) {
         if self.turn.is_none() {
-            let (grant, lock) = (self.grant(), self.lock());
+            let (grant, lock) = (&self.grant, self.lock());
             spans::hold(key(grant), lock, K::MODE, || grant.as_granted(false));
         }
     }
@@ -387,7 +387,7 @@ impl<K: Kind> Guard<K> {
     pub fn detach(self) -> Self {
         match &self.turn {
             Some(turn) => turn.detach(),
-            None => self.grant().keep(Kept::Detached),
+            None => self.grant.keep(Kept::Detached),
         }
         self
     }
@@ -426,13 +426,13 @@ impl<K: Kind> Guard<K> {
     #[expect(clippy::manual_async_fn, reason = "its future would have the guard twice")]
     pub fn release(mut self) -> impl Future<Output = Result<(), LockError>> + Send {
         async move {
-            let now = self.grant().now();
+            let now = self.grant.now();
             let over = self.is_over_time().then(|| self.lost_error());
             let (mut hold, turn) = (self.hold.take(), self.turn.take());
             drop(self.beside.take());
-            let releasing = Releasing(Some(self.view.grant()), Some(now));
+            let releasing = Releasing(Some(&self.view.grant), Some(now));
             let (deletions, lost) = hold.give_back(now);
-            leave(self.view.grant(), turn);
+            leave(&self.view.grant, turn);
             let outcome = match deletions.is_empty() {
                 // The lock has passed to the next waiter, or its node is kept.
                 true => Ok(()),
@@ -440,11 +440,11 @@ impl<K: Kind> Guard<K> {
                     let why = "the server refused to delete its node, which stays until its \
                                ZooKeeper session ends";
                     let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
-                    refused.on(self.grant().queue.lock_name().clone())
+                    refused.on(self.grant.queue.lock_name().clone())
                 }),
             };
             releasing.end(outcome.as_ref().err());
-            match over.or_else(|| lost.then(|| self.grant().lost_error())) {
+            match over.or_else(|| lost.then(|| self.grant.lost_error())) {
                 Some(error) => Err(error),
                 None => outcome,
             }
@@ -463,7 +463,7 @@ impl SemaphorePermit {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn permits(&self) -> u32 {
-        u32::try_from(self.grant().leases().count()).unwrap_or(u32::MAX)
+        u32::try_from(self.grant.leases().count()).unwrap_or(u32::MAX)
     }
 
     /// Splits off this number of permits as a guard of their own, like tokio's
@@ -492,7 +492,7 @@ impl SemaphorePermit {
         if !self.is_valid() {
             return None;
         }
-        let part = self.grant().queue.clone().split(self.grant(), permits as usize)?;
+        let part = self.grant.queue.clone().split(&self.grant, permits as usize)?;
         Some(Guard::new(part, None).ok()?.limited_as(self, false))
     }
 }
@@ -509,8 +509,8 @@ impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
             drop(self.hold.take());
-            leave(self.view.grant(), self.turn.take());
-            drop(Releasing(Some(self.view.grant()), None));
+            leave(&self.view.grant, self.turn.take());
+            drop(Releasing(Some(&self.view.grant), None));
         }
     }
 }

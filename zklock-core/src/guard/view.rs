@@ -32,9 +32,10 @@ use crate::name::lock_name::IntoLockName;
 /// of the last one.
 #[derive(Debug)]
 pub struct GuardView {
-    grant: Arc<Grant>,
+    /// The grant of the last member.
+    pub(crate) grant: Arc<Grant>,
     /// Until when it may be held, if that is limited.
-    limit: Option<Arc<HoldLimit>>,
+    pub(crate) limit: Option<Arc<HoldLimit>>,
     /// For a multi-lock: the members that were acquired before. A single lock has none, so that its
     /// view needs no memory of its own.
     before: Option<Arc<GuardView>>,
@@ -61,21 +62,6 @@ impl GuardView {
             Some(partner) => view.beside(GuardView::of(partner)),
             None => view,
         }
-    }
-
-    /// Until when it may be held, if that is limited.
-    pub(crate) fn limit(&self) -> Option<&Arc<HoldLimit>> {
-        self.limit.as_ref()
-    }
-
-    /// Sets until when it may be held.
-    pub(crate) fn set_limit(&mut self, limit: Option<Arc<HoldLimit>>) {
-        self.limit = limit;
-    }
-
-    /// The grant of the last member.
-    pub(crate) fn grant(&self) -> &Arc<Grant> {
-        &self.grant
     }
 
     /// The members, the last first.

@@ -257,9 +257,9 @@ impl MultiLock {
                     // Their time begins when all are held.
                     let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
                     limits().for_each(GuardLimit::restart);
-                    let leased = |member: &AnyGuard| member.grant().is_valid();
+                    let leased = |member: &AnyGuard| member.grant.is_valid();
                     if guard.members.iter().all(leased) {
-                        guard.members.iter().for_each(|member| member.grant().lease.take(true));
+                        guard.members.iter().for_each(|member| member.grant.lease.take(true));
                         return Ok(guard);
                     }
                 }
@@ -303,8 +303,8 @@ impl MultiLock {
             };
             // Until all are acquired, nobody runs under them. One that a call around holds is in
             // use.
-            if taken.grant().holds() == 1 {
-                taken.grant().lease.take(false);
+            if taken.grant.holds() == 1 {
+                taken.grant.lease.take(false);
             }
             taken.own_limit().into_iter().for_each(GuardLimit::pause);
             guard = Some(MultiGuard::with(guard, taken));
@@ -319,7 +319,7 @@ impl MultiLock {
 /// holds stays in any case.
 async fn retired(guard: &MultiGuard, left: &[i64]) -> i64 {
     let session = |lease: &Lease| lease.generation().coordinator().session_id();
-    let own = guard.members.iter().map(|member| member.grant()).filter(|grant| grant.holds() == 1);
+    let own = guard.members.iter().map(|member| &member.grant).filter(|grant| grant.holds() == 1);
     let leases =
         own.flat_map(|grant| grant.leases()).filter(|lease| !left.contains(&session(lease)));
     let retired = leases.map(async |lease| {
