@@ -271,6 +271,19 @@ fn refused_clients_cannot_connect_and_others_stay() {
 }
 
 #[test]
+fn who_is_cut_off_by_a_rule_that_refuses_does_not_come_back() {
+    let (proxy, mut client) = bed();
+    let cut = Action::DropAndCut(Cut::Reset);
+    let rule = proxy.on_and_refuse(Matcher::reply(OpCode::Exists), cut);
+    RawClient::connect(&proxy.addr(), LONG).unwrap().close().unwrap();
+    assert!(client.exists("/none", false).is_err());
+    let refused = TcpStream::connect(proxy.addr()).unwrap_err();
+    assert_eq!((refused.kind(), rule.hits()), (ErrorKind::ConnectionRefused, 1));
+    proxy.heal();
+    RawClient::connect(&proxy.addr(), LONG).unwrap().close().unwrap();
+}
+
+#[test]
 fn expired_session_is_gone_with_its_nodes() {
     let (proxy, mut client) = bed();
     client.create("/expires", b"", CreateMode::Ephemeral).unwrap();

@@ -7,8 +7,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
-
 use super::connection::Connection;
 use super::frame::Direction;
 use super::pump::{self, Item};
@@ -39,14 +37,6 @@ pub(super) fn run(shared: &Arc<Shared>, port: &ReservedPort) {
         }
         // Also after an error of `accept`: the port must be free for the next round.
         shared.update(|state| state.listener = None);
-    }
-}
-
-/// Makes the thread that accepts stop listening.
-pub(super) fn stop_listening(state: &mut State) {
-    if let Some(listener) = state.listener.take() {
-        // On Linux this ends listening at once, and a blocked `accept` with it.
-        _ = shutdown(&listener, Shutdown::Both);
     }
 }
 

@@ -166,7 +166,7 @@ impl Proxy {
         self.shared.update(|state| {
             state.refuse = on;
             if on {
-                acceptor::stop_listening(state);
+                state.stop_listening();
             }
         });
         if !on {
@@ -179,7 +179,18 @@ impl Proxy {
 
     /// Adds a rule. A frame obeys the first rule that applies to it; others do not see it.
     pub fn on(&self, matcher: Matcher, action: Action) -> Rule {
-        let id = self.shared.update(|state| state.add_rule(|id| Entry::new(id, matcher, action)));
+        self.add(matcher, action, false)
+    }
+
+    /// Adds a rule, and [refuses](Self::refuse) new connections from the first frame on that it applies
+    /// to: whoever is cut off there does not come back before.
+    pub fn on_and_refuse(&self, matcher: Matcher, action: Action) -> Rule {
+        self.add(matcher, action, true)
+    }
+
+    fn add(&self, matcher: Matcher, action: Action, refuses: bool) -> Rule {
+        let entry = |id| Entry::new(id, matcher, action, refuses);
+        let id = self.shared.update(|state| state.add_rule(entry));
         Rule { shared: Arc::clone(&self.shared), id }
     }
 
@@ -285,7 +296,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.update(|state| {
             state.closed = true;
-            acceptor::stop_listening(state);
+            state.stop_listening();
         });
         if let Some(acceptor) = self.acceptor.take() {
             _ = acceptor.join();

@@ -148,13 +148,14 @@ pub(super) struct Entry {
     pub(super) id: u64,
     pub(super) action: Action,
     pub(super) hits: u64,
+    pub(super) refuses: bool,
     matcher: Matcher,
     seen: u64,
 }
 
 impl Entry {
-    pub(super) fn new(id: u64, matcher: Matcher, action: Action) -> Self {
-        Self { id, action, hits: 0, matcher, seen: 0 }
+    pub(super) fn new(id: u64, matcher: Matcher, action: Action, refuses: bool) -> Self {
+        Self { id, action, hits: 0, refuses, matcher, seen: 0 }
     }
 
     /// Counts the frame where it fits, and tells whether the action is due.

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::net::{Shutdown, shutdown};
+
 use super::connection::Connection;
 use super::frame::Frame;
 use super::rule::{Action, Entry};
@@ -118,6 +120,14 @@ impl State {
         live.filter(|connection| !connection.is_cut()).collect()
     }
 
+    /// Makes the thread that accepts stop listening.
+    pub(super) fn stop_listening(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            // On Linux this ends listening at once, and a blocked `accept` with it.
+            _ = shutdown(&listener, Shutdown::Both);
+        }
+    }
+
     pub(super) fn add_rule(&mut self, make: impl FnOnce(u64) -> Entry) -> u64 {
         self.next_rule += 1;
         self.rules.push(make(self.next_rule));
@@ -150,14 +160,18 @@ impl State {
     pub(super) fn judge(&mut self, mut frame: Frame) -> (Action, u64) {
         let rule = self.rules.iter_mut().find_map(|rule| {
             let due = rule.applies(&frame);
-            due.then_some((rule.action, rule.id))
+            due.then_some((rule.action, rule.id, rule.refuses))
         });
-        frame.action = rule.map(|(action, _)| action);
+        if rule.is_some_and(|(_, _, refuses)| refuses) {
+            self.refuse = true;
+            self.stop_listening();
+        }
+        frame.action = rule.map(|(action, ..)| action);
         if self.log.len() == LOG_LIMIT {
             self.log.pop_front();
         }
         self.log.push_back(frame);
-        rule.unwrap_or((Action::Pass, 0))
+        rule.map_or((Action::Pass, 0), |(action, id, _)| (action, id))
     }
 
     pub(super) fn learn_session(&mut self, key: SessionKey) {
