@@ -1,6 +1,6 @@
 //! Faults on real ZooKeeper, and what the locks do about them.
 //!
-//! - [`sweep`] breaks the connection at every frame of an acquire and a release.
+//! - [`sweep`] breaks the connection at every frame of an opening session, an acquire and a release.
 //! - [`ensemble`] puts three servers and several processes under fire.
 //! - [`soak`] runs locks at full speed and looks at what is left.
 //! - [`record`] writes histories for the checker.

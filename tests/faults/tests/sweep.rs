@@ -1,5 +1,5 @@
-//! Every frame of an acquire, a heartbeat and a release, broken in every way: 117 cases, or with `ZKLOCK_LONG=1`
-//! all of them.
+//! Every frame of an opening session, an acquire, a heartbeat and a release, broken in every way: 117 cases, or with
+//! `ZKLOCK_LONG=1` all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     let sweep = Arc::new(Sweep::new(ZooKeeper::shared(), "sweep").await);
     let mut places = Vec::new();
     for kind in Kind::ALL {
-        for scene in [Scene::New, Scene::Held, Scene::Kept] {
+        for scene in Scene::ALL {
             places.push((kind, scene, sweep.places(kind, scene).await));
         }
     }

@@ -57,6 +57,8 @@ impl Heal {
 /// What the victim finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
+    /// No session yet: the victim opens one for its lock.
+    Opening,
     /// A lock that nobody ever took: its directory is made on the way.
     New,
     /// A lock that somebody holds, and then releases.
@@ -66,20 +68,30 @@ pub enum Scene {
 }
 
 impl Scene {
+    /// All of them.
+    pub const ALL: [Scene; 4] = [Scene::Opening, Scene::New, Scene::Held, Scene::Kept];
+
     /// How long the victim holds its lock: a few looks at the guard, or three heartbeats.
     pub fn hold(self) -> Duration {
         match self {
-            Scene::New | Scene::Held => Duration::from_millis(15),
+            Scene::Opening | Scene::New | Scene::Held => Duration::from_millis(15),
             Scene::Kept => SESSION_TIMEOUT / 2,
         }
     }
 
-    /// Whether a frame belongs to it. Heartbeats belong where they are waited for.
+    /// Whether a frame belongs to it: what opens a session, or what comes behind it. Heartbeats belong where
+    /// they are waited for, and pings, which come when they like, nowhere.
     pub(super) fn has(self, opcode: OpCode) -> bool {
         match self {
-            Scene::New | Scene::Held => {
-                !matches!(opcode, OpCode::Multi | OpCode::SetWatches | OpCode::SetWatches2)
-            }
+            Scene::Opening => matches!(opcode, OpCode::Connect | OpCode::Exists),
+            Scene::New | Scene::Held => !matches!(
+                opcode,
+                OpCode::Multi
+                    | OpCode::SetWatches
+                    | OpCode::SetWatches2
+                    | OpCode::Ping
+                    | OpCode::Connect
+            ),
             Scene::Kept => opcode == OpCode::Multi,
         }
     }

@@ -2,19 +2,15 @@
 
 use std::collections::HashMap;
 
-use zklock_test_support::{Frame, OpCode};
+use zklock_test_support::Frame;
 
 use super::case::{Place, Scene};
 
-/// The frames of a run, each with its place. Pings come when they like, and nobody connects in a run
-/// in which nothing is broken: how that is broken is a matter of the second strike.
+/// The frames of a run, each with its place.
 pub(super) fn places(scene: Scene, log: &[Frame]) -> Vec<Place> {
     let mut seen = HashMap::new();
-    let wanted = |frame: &&Frame| {
-        !matches!(frame.opcode, OpCode::Ping | OpCode::Connect) && scene.has(frame.opcode)
-    };
     log.iter()
-        .filter(wanted)
+        .filter(|frame| scene.has(frame.opcode))
         .map(|frame| {
             let nth = seen.entry((frame.direction, frame.opcode)).or_insert(0);
             *nth += 1;

@@ -1,4 +1,4 @@
-//! Every frame of an acquire and a release, broken in every way.
+//! Every frame of an opening session, an acquire and a release, broken in every way.
 
 mod case;
 mod frames;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zklock::Session;
+use zklock::{Session, SessionBuilder};
 use zklock_checker::{History, Line, check};
 use zklock_test_support::{
     Action, CreateMode, Direction, Frame, Matcher, OpCode, Proxy, RawClient, Rule, ZooKeeper,
@@ -67,10 +67,13 @@ impl Sweep {
         sweep
     }
 
-    async fn session(&self, addr: &str, session_timeout: Duration) -> Session {
+    fn builder(&self, addr: &str, session_timeout: Duration) -> SessionBuilder {
         let builder = Session::builder(addr).root(self.root.clone()).app("sweep");
-        let builder = builder.session_timeout(session_timeout).connect_timeout(PATIENCE);
-        builder.connect().await.expect("the server is there")
+        builder.session_timeout(session_timeout).connect_timeout(PATIENCE)
+    }
+
+    async fn session(&self, addr: &str, session_timeout: Duration) -> Session {
+        self.builder(addr, session_timeout).connect().await.expect("the server is there")
     }
 
     /// Runs once without a fault and notes the frames.
@@ -84,7 +87,9 @@ impl Sweep {
             Client::new("victim", &session, &record),
             Client::new("rival", &self.rivals[0], &record),
         );
-        proxy.clear_log();
+        if scene != Scene::Opening {
+            proxy.clear_log();
+        }
         let lock = format!("places-{kind:?}-{scene:?}");
         let nothing = proxy.on(Matcher::notification().nth(1_000), Action::Pass);
         let work = self.work(&victim, &rival, kind, scene, &lock, &nothing);
@@ -105,7 +110,9 @@ impl Sweep {
         broken: &Rule,
     ) -> Result<bool, zklock::LockError> {
         match scene {
-            Scene::New | Scene::Kept => victim.pass(kind, lock, scene.hold()).await,
+            Scene::Opening | Scene::New | Scene::Kept => {
+                victim.pass(kind, lock, scene.hold()).await
+            }
             Scene::Held => {
                 let held = first.acquire(kind.rival(), lock).await?;
                 let leave = async {
@@ -128,31 +135,33 @@ impl Sweep {
     pub async fn run(&self, number: usize, case: Case) -> Outcome {
         let lock = format!("case-{number}");
         let proxy = Proxy::start(self.server.socket_addr());
-        let session = self.session(&proxy.addr(), SESSION_TIMEOUT).await;
         let (record, other) = (Record::default(), &self.rivals[number % self.rivals.len()]);
-        let lease = session.timing().map(|timing| timing.lease);
+        let victims = |line: Line| record.add(Line { client: Some("victim".to_owned()), ..line });
+        victims(Line { fault: Some("broken".to_owned()), ..Line::default() });
+        let strike = || {
+            let (matcher, action) = (case.matcher(), case.action());
+            if case.refuses() {
+                proxy.on_and_refuse(matcher, action)
+            } else {
+                proxy.on(matcher, action)
+            }
+        };
+        let builder = self.builder(&proxy.addr(), SESSION_TIMEOUT);
+        let (session, rule) = if case.scene == Scene::Opening {
+            let rule = strike();
+            (builder.open().expect("valid options"), rule)
+        } else {
+            let session = builder.connect().await.expect("the server is there");
+            (session, strike())
+        };
         let victim = Client::new("victim", &session, &record);
         let (first, rival) =
             (Client::new("first", other, &record), Client::new("rival", other, &record));
-        let victims = |line: Line| record.add(Line { client: Some("victim".to_owned()), ..line });
-        victims(Line { fault: Some("broken".to_owned()), ..Line::default() });
-        let rule = proxy.on(case.matcher(), case.action());
-        if case.refuses() {
-            proxy.refuse(true);
-        }
         let mut failures = Vec::new();
 
         let work = async { self.work(&victim, &first, case.kind, case.scene, &lock, &rule).await };
         let contest = async {
-            let mut away = false;
             while rule.hits() == 0 {
-                // A connection that is slow on a busy machine is given up before the frame has come:
-                // then the victim must come back first.
-                let is_away = proxy.connections() == 0 && rule.hits() == 0;
-                if case.refuses() && is_away != away {
-                    proxy.refuse(!is_away);
-                    away = is_away;
-                }
                 sleep(Duration::from_millis(2)).await;
             }
             if case.fault == Fault::BlackHole {
@@ -243,6 +252,7 @@ impl Sweep {
         let recovery = healed.elapsed();
         victims(Line { healed: Some("broken".to_owned()), ..Line::default() });
         failures.extend(check(&record.history()).iter().map(ToString::to_string));
+        let lease = session.timing().map(|timing| timing.lease);
         if timeout(PATIENCE, session.close()).await.is_err() {
             failures.push("the session does not close".to_owned());
         }
