@@ -27,6 +27,8 @@ pub struct Tally {
     pub strikes: u64,
     /// Answers that were swallowed.
     pub forgets: u64,
+    /// Those of them that were lists.
+    pub lists: u64,
     /// Notifications that were swallowed.
     pub notices: u64,
     /// Requests that an outsider interfered with.
@@ -257,6 +259,7 @@ impl Ensemble {
         self.0.look(|machine| Tally {
             strikes: machine.strikes,
             forgets: machine.forgets,
+            lists: machine.lists,
             notices: machine.notices,
             meddles: machine.meddles,
             deaths: machine.journal.deaths(),

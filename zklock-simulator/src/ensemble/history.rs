@@ -51,6 +51,19 @@ impl Ensemble {
         })
     }
 
+    /// The nodes of sessions that another session deleted, from this number on: in that order, and each with whether
+    /// both were of one process.
+    pub fn taken_away(&self, from: usize) -> Vec<(Life, bool)> {
+        self.0.look(|machine| {
+            let process = |session| machine.opened_by.get(&session);
+            let here = |life: &Life| match life.gone {
+                Some((_, Gone::Deleted { by })) => process(by) == process(life.owner),
+                _ => false,
+            };
+            machine.journal.taken().skip(from).map(|life| (life.clone(), here(life))).collect()
+        })
+    }
+
     /// Whether the owner of a node had another one below a path all the time when it made this one, and
     /// deleted that later.
     pub fn was_made_under(&self, below: &str, node: &Life) -> bool {

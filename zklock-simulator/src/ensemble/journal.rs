@@ -49,6 +49,8 @@ pub(super) struct Journal {
     overwritten: BTreeMap<String, u64>,
     /// How many nodes are gone.
     deaths: u64,
+    /// Those that a session deleted which did not own them.
+    taken: Vec<usize>,
 }
 
 /// The session of outsiders.
@@ -105,10 +107,19 @@ impl Journal {
     }
 
     fn end(&mut self, path: &str, zxid: i64, now: u64, why: Gone) {
-        if let Some(life) = self.present.remove(path).and_then(|at| self.lives.get_mut(at)) {
+        let Some(at) = self.present.remove(path) else { return };
+        if let Some(life) = self.lives.get_mut(at) {
             (life.gone, life.last) = (Some((now, why)), Some(zxid));
             self.deaths += 1;
+            if matches!(why, Gone::Deleted { by } if life.owner > 0 && life.owner != by) {
+                self.taken.push(at);
+            }
         }
+    }
+
+    /// The nodes of sessions that another one deleted, in that order.
+    pub(super) fn taken(&self) -> impl Iterator<Item = &Life> {
+        self.taken.iter().filter_map(|at| self.lives.get(*at))
     }
 
     pub(super) fn lives(&self) -> &[Life] {

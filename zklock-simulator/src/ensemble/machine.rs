@@ -57,6 +57,13 @@ pub(super) enum Event {
     Elect,
     /// An outsider writes something.
     Outside(Operation),
+    /// Another program makes a node, and keeps it for so long.
+    Take {
+        path: String,
+        lives: u64,
+    },
+    /// Another program ends its session.
+    Leave(i64),
     /// A connection breaks. What goes to the server may arrive all the same.
     Cut {
         wire: u64,
@@ -132,6 +139,7 @@ pub(super) struct Machine {
     pub(super) strikes: u64,
     /// The answers that were swallowed, among them, and what outsiders did to requests.
     pub(super) forgets: u64,
+    pub(super) lists: u64,
     /// The notifications that were swallowed.
     pub(super) notices: u64,
     pub(super) meddles: u64,
@@ -173,6 +181,7 @@ impl Machine {
             requests: 0,
             strikes: 0,
             forgets: 0,
+            lists: 0,
             notices: 0,
             meddles: 0,
             stalled: Vec::new(),
@@ -253,6 +262,10 @@ impl Machine {
                 let credentials = Some(ADMINISTRATOR);
                 let author = Author { session: OUTSIDER, credentials, ..Author::default() };
                 self.outside(author, Write::One(operation));
+            }
+            Event::Take { path, lives } => self.occupy(path, lives),
+            Event::Leave(session) => {
+                self.outside(Author { session, ..Author::default() }, Write::CloseSession);
             }
             Event::Cut { wire, arrives } => self.cut(wire, arrives),
             Event::Hear(wire) => self.hear(wire),

@@ -21,12 +21,8 @@ impl Ensemble {
     pub fn contend(&self, path: &str, kind: NodeKind, lives: u64) -> Option<i64> {
         self.0.act(|machine| {
             machine.leader()?;
-            let session = STRANGERS + i64::try_from(machine.unique()).unwrap_or_default();
-            machine.say(|| format!("FAULT another program, session {session:x}: makes {path}"));
-            let author = Author { session, ..Author::default() };
-            machine.outside(author, Write::OpenSession { session, timeout: lives });
-            let (path, data) = (path.to_owned(), b"192.0.2.1".to_vec());
-            machine.outside(author, Write::One(Operation::Create { path, data, kind }));
+            let session = machine.stranger();
+            machine.contend(session, path.to_owned(), kind, lives);
             Some(session)
         })
     }
@@ -56,19 +52,10 @@ impl Machine {
         let meddles = self.options.weather.meddles;
         let ToServer::Request(_, request) = frame else { return };
         let how = if meddles == 0 { 0 } else { self.world.seldom(3, meddles) };
-        let Some(path) = about(request).filter(|_| how > 0) else { return };
-        let directory = match split(path) {
-            // The node of a contender, or its beginning.
-            (directory, name) if name == "lock" || name.contains(['_', '-']) => directory,
-            _ => path,
-        };
-        let tree = &self.newest().tree;
-        let nodes = tree.below(directory).filter(|(_, node)| node.owner > 0);
-        let nodes: Vec<String> = nodes.map(|(path, _)| path.to_string()).collect();
-        if nodes.is_empty() {
+        if how == 0 {
             return;
         }
-        let path = nodes[self.world.choose(nodes.len() as u32) as usize].clone();
+        let Some(path) = self.one_near(request, |_| true) else { return };
         let operation = match how {
             1 => Operation::Delete { path },
             _ => Operation::Set { path, data: INTERFERENCE.to_vec() },
@@ -77,6 +64,65 @@ impl Machine {
         let when = self.options.weather.latency * [0, 2, 4][self.world.choose(3) as usize];
         self.after(when, Event::Outside(operation));
     }
+
+    /// Lets an outsider delete a node near the one that a request is about, and another program take its name within
+    /// a round trip.
+    pub(super) fn retake(&mut self, frame: &ToServer) {
+        let retakes = self.options.weather.retakes;
+        let ToServer::Request(_, request) = frame else { return };
+        if retakes == 0 || self.world.seldom(2, retakes) == 0 {
+            return;
+        }
+        let Some(path) = self.one_near(request, recurs) else { return };
+        self.meddles += 1;
+        let latency = self.options.weather.latency;
+        let when = latency * [0, 2, 4][self.world.choose(3) as usize];
+        let then = when + latency * [0, 1, 3][self.world.choose(3) as usize];
+        let lives = latency * [2, 20, 500][self.world.choose(3) as usize];
+        self.after(when, Event::Outside(Operation::Delete { path: path.clone() }));
+        self.after(then + 1, Event::Take { path, lives });
+    }
+
+    /// Another program makes a node, and keeps it for so long.
+    pub(super) fn occupy(&mut self, path: String, lives: u64) {
+        let session = self.stranger();
+        self.contend(session, path, NodeKind::Ephemeral, 10 * lives);
+        self.after(lives, Event::Leave(session));
+    }
+
+    fn stranger(&mut self) -> i64 {
+        STRANGERS + i64::try_from(self.unique()).unwrap_or_default()
+    }
+
+    fn contend(&mut self, session: i64, path: String, kind: NodeKind, lives: u64) {
+        self.say(|| format!("FAULT another program, session {session:x}: makes {path}"));
+        let author = Author { session, ..Author::default() };
+        self.outside(author, Write::OpenSession { session, timeout: lives });
+        let data = b"192.0.2.1".to_vec();
+        self.outside(author, Write::One(Operation::Create { path, data, kind }));
+    }
+
+    /// One of the nodes of sessions near the one that a request is about.
+    fn one_near(&self, request: &Request, is_one: impl Fn(&str) -> bool) -> Option<String> {
+        let path = about(request)?;
+        let directory = match split(path) {
+            // The node of a contender, or its beginning.
+            (directory, name) if name == "lock" || name.contains(['_', '-']) => directory,
+            _ => path,
+        };
+        let tree = &self.newest().tree;
+        let nodes = tree.below(directory).filter(|(_, node)| node.owner > 0);
+        let nodes: Vec<String> =
+            nodes.map(|(path, _)| path.to_string()).filter(|path| is_one(path)).collect();
+        let many = u32::try_from(nodes.len()).ok().filter(|many| *many > 0)?;
+        nodes.get(self.world.choose(many) as usize).cloned()
+    }
+}
+
+/// Whether another node may have this path later: its name says nothing of who made it.
+fn recurs(path: &str) -> bool {
+    let name = split(path).1;
+    ["lock", "read-node", "write-node", "host"].iter().any(|word| name.starts_with(word))
 }
 
 /// The path that a request is about.

@@ -146,6 +146,7 @@ impl Machine {
             self.asks_for_list(id, *xid, path);
         }
         self.meddle(&frame);
+        self.retake(&frame);
         let stalls = self.options.weather.stalls;
         if stalls > 0 && self.world.seldom(2, stalls) == 1 {
             self.stalled.extend(self.wires.get(&id).map(|wire| wire.process));
@@ -160,7 +161,7 @@ impl Machine {
         let lists = matches!(frame, ToServer::Request(_, Request::Children { .. }));
         if strike == 0 && unread > 0 && lists && self.world.seldom(2, unread) == 1 {
             strike = SWALLOWED;
-            self.forgets += 1;
+            (self.forgets, self.lists) = (self.forgets + 1, self.lists + 1);
         }
         if strike == 0 {
             self.say(|| format!("connection {id}: {frame:?}"));

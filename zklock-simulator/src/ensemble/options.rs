@@ -66,6 +66,9 @@ pub struct Weather {
     pub unread: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+    /// After how many of 1,000 requests an outsider deletes a node near the one that it is about, whose name recurs,
+    /// and another program takes that name for a while.
+    pub retakes: u32,
     /// How many of 1,000 requests are followed by a standstill of who sent them: see
     /// [`Ensemble::take_stalled`](super::Ensemble::take_stalled).
     pub stalls: u32,
@@ -89,6 +92,7 @@ impl Default for Weather {
             forgets: 0,
             unread: 0,
             meddles: 0,
+            retakes: 0,
             stalls: 0,
             lag: 0,
             disk: 0,
