@@ -130,6 +130,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Lapses => &[Kind::Lapse],
         Faults::Hush => &[Kind::Hush],
         Faults::Strays => &[Kind::Plant],
+        Faults::Doubts => &[Kind::Cut, Kind::Cut, Kind::Cut, Kind::Cut, Kind::CutOff, Kind::Pause],
     };
     // A server alone has no other that it can be parted from.
     let alone = scene.store.ensemble().size() == 1;

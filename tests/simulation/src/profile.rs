@@ -39,6 +39,8 @@ pub struct Profile {
     pub nests: u32,
     /// Whether they ask again inside of that, and so on.
     pub deep: bool,
+    /// Whether those who have lost a lock acquire it anew before they let go of it.
+    pub anew: bool,
     /// How many of 1,000 rounds begin with a lock that nobody else wants.
     pub passes: u32,
     /// How many of 1,000 bodies panic, at their beginning or at their end.
@@ -70,6 +72,8 @@ pub struct Profile {
     pub unheard: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+    /// After how many of 1,000 requests an outsider deletes a node whose name recurs, which another program takes.
+    pub retakes: u32,
     /// After how many of 1,000 requests the process stands still that sent them.
     pub stalls: u32,
     /// How many of 1,000 lists are not answered, while everything else is.
@@ -147,6 +151,8 @@ pub enum Faults {
     Hush,
     /// A server that shows a node which its leader does not know.
     Strays,
+    /// Connections that break and are there again, and processes that stand still.
+    Doubts,
 }
 
 /// The profile of a name, perhaps with smaller figures: `kinds` or `kinds:processes=2,faults=0`.

@@ -32,6 +32,8 @@ struct Done {
     /// The same, apart from answers that were swallowed; and when those were.
     hard: u64,
     forgotten: Vec<u64>,
+    /// When anything else than a list was missing last.
+    missed: u64,
     meddled: Option<u64>,
     /// When a notification was lost last.
     unheard: Option<u64>,
@@ -125,6 +127,9 @@ impl Store {
             if tally.strikes - old.strikes != tally.notices - old.notices {
                 done.unanswered = done.unanswered.max(done.until);
             }
+            if tally.strikes - old.strikes != tally.lists - old.lists {
+                done.missed = done.missed.max(now).max(tally.until);
+            }
             if tally.strikes - old.strikes != tally.forgets - old.forgets {
                 done.hard = done.hard.max(now).max(tally.until);
             }
@@ -178,6 +183,14 @@ impl Store {
     /// Whether nothing but one answer at most was missing for so long.
     pub fn lost_one_for(&self, long: u64) -> bool {
         self.lost_at_most(1, long)
+    }
+
+    /// Whether nothing but lists was missing for so long.
+    pub fn only_lists_for(&self, long: u64) -> bool {
+        self.tally();
+        let (now, done) = (self.world.now(), self.lock());
+        let missed = done.missed.max(done.hard);
+        missed == 0 || missed + long <= now
     }
 
     /// Whether every answer came for so long.

@@ -19,6 +19,7 @@ const GENERAL: Profile = Profile {
     confused: 250,
     nests: 200,
     deep: false,
+    anew: false,
     passes: 20,
     panics: 0,
     hasty: false,
@@ -34,6 +35,7 @@ const GENERAL: Profile = Profile {
     forgets: 0,
     unheard: 0,
     meddles: 0,
+    retakes: 0,
     stalls: 0,
     unread: 0,
     lasts: 0,
@@ -203,6 +205,20 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "retaken",
+        kinds: true,
+        layouts: 1_000,
+        locks: 1,
+        faults: 0,
+        strikes: 0,
+        forgets: 40,
+        retakes: 30,
+        cancels: 300,
+        long: 300,
+        rare: true,
+        ..GENERAL
+    },
+    Profile {
         name: "refusals",
         kinds: true,
         kinds_of_faults: Faults::Refusals,
@@ -281,6 +297,20 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile { name: "one-answer", kinds: true, faults: 0, strikes: 0, forgets: 5, ..GENERAL },
+    Profile {
+        name: "unread",
+        kinds: true,
+        layouts: 400,
+        locks: 1,
+        faults: 0,
+        strikes: 0,
+        cancels: 0,
+        forgets: 5,
+        unread: 80,
+        long: 300,
+        rests: 100,
+        ..GENERAL
+    },
     Profile { name: "rare", kinds: true, rare: true, faults: 0, strikes: 0, nests: 400, ..GENERAL },
     Profile {
         name: "closing",
@@ -414,6 +444,22 @@ pub const MIX: &[Profile] = &[
         nests: 800,
         deep: true,
         strikes: 5,
+        multi: 0,
+        ..GENERAL
+    },
+    Profile {
+        name: "anew",
+        kinds: true,
+        processes: 2,
+        tasks: 3,
+        rounds: 4,
+        nests: 600,
+        deep: true,
+        anew: true,
+        kinds_of_faults: Faults::Doubts,
+        faults: 6,
+        strikes: 0,
+        long: 500,
         multi: 0,
         ..GENERAL
     },

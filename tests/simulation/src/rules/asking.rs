@@ -6,8 +6,9 @@ use zklock_core::base::error::{ErrorKind, LockError};
 
 use super::Rule;
 use super::grants::UNDER_WAY;
+use super::kept_out::Caller;
 use super::ledger::{Entry, Ledger, State};
-use crate::executor::Process;
+use crate::executor::{Process, current_task};
 use crate::workload::{Family, Layout, LockPlan};
 
 /// Somebody asks.
@@ -22,13 +23,17 @@ pub(super) struct Ask {
     pub(super) may_hold: bool,
     /// Whether one of its process was ahead, which waited while somebody held the lock.
     behind: bool,
+    /// Which task asks.
+    pub(super) who: Caller,
+    /// Whether it has its answer.
+    pub(super) answered: bool,
 }
 
 /// Somebody asks, until this is dropped.
 #[derive(Debug)]
 pub struct Asking {
-    ledger: Arc<Ledger>,
-    id: u64,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) id: u64,
 }
 
 impl Drop for Asking {
@@ -38,6 +43,9 @@ impl Drop for Asking {
         if let Some(ask) = &ask {
             let now = self.ledger.world.now();
             state.forgive(ask.lock, &ask.process, Some(self.id));
+            if !ask.answered {
+                state.answered.insert((ask.lock, ask.who), now);
+            }
             if ask.may_hold {
                 // What it held of several, or inside, is noted nowhere else.
                 state.let_go.insert(ask.lock, now);
@@ -129,7 +137,8 @@ impl Ledger {
             near && ask.until > 0 && (held || let_go.is_some_and(|at| at >= ask.since))
         };
         let behind = state.asks.values().any(waits);
-        state.asks.insert(id, Ask { lock, process, since, until, may_hold, behind });
+        let (who, answered) = (current_task(), false);
+        state.asks.insert(id, Ask { lock, process, since, until, may_hold, behind, who, answered });
         Asking { ledger: self.clone(), id }
     }
 
@@ -269,6 +278,10 @@ impl Ledger {
         let long_wait = self.timeout.max(LONG_WAIT);
         let is_one_unheard = self.store.is_one_unheard(now - since + long_wait);
         let patience = if is_one_unheard { long_wait } else { self.timeout };
+        if kind == ErrorKind::Busy && !held && !plan.rests() && self.has_been_left(asking, now) {
+            let what = format!("{who}: {} is busy, and those in the way have left", plan.name);
+            self.fail(super::BUSY, what);
+        }
         match kind {
             ErrorKind::InvalidOption => self.check_used(who, lock, &process, since),
             // Whoever has not heard of a deletion waits for it, and others behind; if it was told and

@@ -19,6 +19,9 @@ const MOMENT: u64 = 10;
 /// A task that is woken runs by then.
 const SOON: u64 = 50_000;
 
+/// How long a notification takes at most.
+const AT_ONCE: u64 = 100_000;
+
 impl Ledger {
     /// Looks at everything; called between any two steps.
     pub fn check(self: &Arc<Self>) {
@@ -35,6 +38,7 @@ impl Ledger {
             return;
         }
         (state.news, state.looked) = (false, now);
+        state.scopes.lose(now);
         let (_, deaths) = self.store.tally();
         // Heartbeats need no notification.
         let disturbed = self.store.answered();
@@ -42,6 +46,7 @@ impl Ledger {
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.left_free(state, now));
         found = found.or_else(|| self.nested(state, now)).or_else(|| self.turns_left(state, now));
+        found = found.or_else(|| self.waits_for_the_lost(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
         let mut taken = [(0, 0); MOST_LOCKS];
         for held in state.held.values_mut() {
@@ -69,6 +74,9 @@ impl Ledger {
                 let what = format!("{}: {} µs", held.path, now - held.since);
                 found = found.or(Some((super::MOST, what)));
             }
+        }
+        if std::mem::replace(&mut state.deaths, deaths) != deaths {
+            found = found.or_else(|| self.kept_out(state)).or_else(|| self.taken_away(state));
         }
         drop(guard);
         self.check_room();
@@ -202,6 +210,14 @@ impl Ledger {
         if plan.stops_early() {
             let down = self.store.ensemble().is_down(held.owner);
             held.down = if down { held.down.or(Some(now)) } else { None };
+            let doubt = self.timeout / 3 + self.timeout / 3 * self.drift / 1_000_000 + MOMENT;
+            if let Some(proven) = self.store.ensemble().proven(held.owner)
+                && now > proven + doubt
+            {
+                let long = now - proven;
+                let what = format!("{} is valid, {long} µs after the last write", held.path);
+                return Some((super::STOPS, what));
+            }
             if held.down.is_some_and(|down| now > down + LOOK) {
                 let what = format!("{} is valid without a connection", held.path);
                 return Some((super::STOPS, what));
@@ -227,7 +243,7 @@ impl Ledger {
                 Some((super::IN_TIME, what))
             }
             Some((at, Ended::BySelf))
-                if !broken.contains(&held.path) && !self.may_be_mistaken(held, at) =>
+                if !broken.contains(&held.path) && !self.may_be_mistaken(held.entry.lock, at) =>
             {
                 let what = format!("{}: its own session deleted it", held.path);
                 Some((super::TOLD, what))
@@ -237,6 +253,10 @@ impl Ledger {
                 let calm = disturbed == 0 || disturbed + self.timeout < at;
                 let most = if calm { self.timeout / 6 + 100_000 } else { self.timeout };
                 let since = at.max(held.since);
+                if now > at + AT_ONCE && self.hears_at_once(held, (at, disturbed)) {
+                    let what = format!("{}: gone for {} ms", held.path, (now - at) / 1_000);
+                    return Some((super::AT_ONCE, what));
+                }
                 if now <= since + most {
                     return None;
                 }
@@ -246,11 +266,22 @@ impl Ledger {
         }
     }
 
+    /// Whether the node of a guard that somebody deleted has been watched for some time, and nothing was missing.
+    fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
+        let watched = held.since + self.timeout / 4 + UNDER_WAY < at;
+        let calm = disturbed == 0 || disturbed + self.timeout < at;
+        watched
+            && calm
+            && !held.entry.has_other_nodes()
+            && !self.store.is_killed(held.owner)
+            && !self.store.is_one_unheard(2 * self.timeout)
+    }
+
     /// Whether somebody deleted an earlier node at the path of one that its own session deleted then: "unless a
     /// stranger deletes that one within this round trip" (`releaser/deletion.rs`).
-    fn may_be_mistaken(&self, held: &Held, at: u64) -> bool {
-        let stranger = self.store.deleted_at(held.entry.lock);
-        let recurs = self.plans[held.entry.lock].layout.is_plain();
+    pub(super) fn may_be_mistaken(&self, lock: usize, at: u64) -> bool {
+        let stranger = self.store.deleted_at(lock);
+        let recurs = self.plans[lock].layout.is_plain();
         recurs && stranger.is_some_and(|deleted| at <= deleted + UNDER_WAY)
     }
 

@@ -39,6 +39,7 @@ impl Ledger {
                 && !state.held.values().any(|held| held.entry.lock == lock)
                 && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
                 && !self.has_locks_below(plan)
+                && self.store.ensemble().strangers(&plan.queue()).is_empty()
         };
         let mut waits = state.asks.values().filter(|ask| {
             let waits = ask.until > now && long(ask.since);

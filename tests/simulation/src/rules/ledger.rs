@@ -10,6 +10,7 @@ use super::Rule;
 use super::asking::{Ask, Asking, Claim};
 use super::closed::Left;
 use super::grants::Chain;
+use super::kept_out::{Answered, Caller};
 use super::kinds::Uses;
 use super::lingering::Lingering;
 use super::scopes::Scopes;
@@ -45,6 +46,8 @@ pub struct Entry {
     pub lock_has_permits: bool,
     /// Whether its holder had it before, in another form.
     pub again: bool,
+    /// Which task acquired it.
+    pub who: Caller,
 }
 
 impl Entry {
@@ -87,6 +90,8 @@ pub(super) struct State {
     pub(super) grants: u64,
     pub(super) refusals: u64,
     pub(super) asks: BTreeMap<u64, Ask>,
+    /// When each task had its last answer of a lock.
+    pub(super) answered: Answered,
     pub(super) claims: Vec<Claim>,
     /// The nodes, by their czxids, that were lost before who alone had them let go.
     pub(super) spoiled: BTreeSet<u64>,
@@ -130,6 +135,9 @@ pub(super) struct State {
     pub(super) looked_for_room: u64,
     /// Who holds inside of whom.
     pub(super) scopes: Scopes,
+    /// How many nodes were gone when everything was looked at, and how many of them others had deleted.
+    pub(super) deaths: u64,
+    pub(super) taken: usize,
     /// When everything was looked at, and whether there is something new since.
     pub(super) looked: u64,
     pub(super) news: bool,
@@ -356,7 +364,7 @@ impl Ledger {
     pub fn goes_on(&self, process: &Process) {
         let now = self.world.now();
         let mut state = self.lock();
-        state.scopes.turns.go_on(process.id(), now);
+        state.scopes.go_on(process.id(), now);
         for (_, at) in state.ends.values_mut().filter(|(of, _)| of.id() == process.id()) {
             *at = now;
         }
@@ -420,6 +428,13 @@ impl Holding {
     pub fn awaits(&self) {
         if let Some(held) = self.ledger.lock().held.get_mut(&self.id) {
             held.awaited = true;
+        }
+    }
+
+    /// Who waited for `lost()` was told.
+    pub fn is_told(&self) {
+        if let Some(held) = self.ledger.lock().held.get_mut(&self.id) {
+            held.awaited = false;
         }
     }
 

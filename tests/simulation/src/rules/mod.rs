@@ -5,13 +5,17 @@ mod check;
 mod closed;
 mod free;
 mod grants;
+mod kept_out;
 mod kinds;
 mod ledger;
+mod left_alone;
 mod lingering;
+mod others;
 mod scopes;
 mod turns;
 
 pub use asking::Asking;
+pub use kept_out::Caller;
 pub use kinds::Using;
 pub use ledger::{ASKED, Entry, Holding, Ledger, Violation};
 pub use scopes::Inner;
@@ -42,6 +46,8 @@ rules! {
     IN_TIME = "in-time", "in case of silence, work stops before ZooKeeper frees the lock, and a paused process notices before it does anything else.";
     /// A guard whose node somebody else took away says so soon.
     TOLD = "told", "within one heartbeat (a sixth of the session timeout) when somebody deletes the node or closes the ZooKeeper session";
+    /// A guard that has been held for long, and whose node somebody else took away, says so at once.
+    AT_ONCE = "told-at-once", "within a heartbeat, T/6; at once if the lock was held for longer than T/4, had to wait in ZooKeeper's queue for a mutex, or is `revocable`";
     /// A guard that is handed out is valid.
     VALID = "valid-when-granted", "`is_valid()`, every grant and every handoff read that clock: a guard is valid when it is handed out.";
     /// A guard that is lost stays so.
@@ -126,6 +132,12 @@ rules! {
     CONTINUES = "continues", "A call inside a body that takes the same lock continues under the lock that is held";
     /// A writer in which something is nested does not become a reader.
     STEPS_DOWN = "not-downgraded", "Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again";
+    /// What was lost keeps its node, and so others out, until whoever acquired it lets go of it or begins anew.
+    KEPT_OUT = "kept-out", "Its node, if it still exists, keeps others out until the guard is dropped, or until the task that acquired it acquires the lock anew.";
+    /// Whoever deletes a node deletes its own.
+    OTHERS = "others-nodes-stay", "If somebody deletes the node of a holder by hand, and another takes the lock within the round trip in which that holder releases it, the release deletes the other's node.";
+    /// Who asks inside of what is lost is told so, and waits for nobody.
+    INSIDE = "lost-inside", "[`ErrorKind::Lost`] and [`ErrorKind::HeldTooLong`] inside the scope of a guard of this lock that is no longer valid";
     /// Who asks again for a lock that is not reentrant is told so.
     NOT_AGAIN = "not-acquired-again", "Otherwise such an acquire fails at once with `Deadlock`.";
     /// What is done about an answer that is missing is done soon.
@@ -153,5 +165,5 @@ rules! {
 pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
     EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
-    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN,
+    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN, KEPT_OUT, INSIDE,
 ];

@@ -11,10 +11,10 @@ use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
 use super::Rule;
-use super::grants::UNDER_WAY;
+use super::kept_out::Caller;
 use super::ledger::{Entry, Ledger, State};
 use super::turns::Turns;
-use crate::executor::{Process, ProcessId};
+use crate::executor::{Process, ProcessId, current_task};
 use crate::store::Ended;
 
 /// The scopes that live, and who asks in them.
@@ -40,6 +40,10 @@ pub(super) struct Scope {
     closed: bool,
     /// Whether its guard was to step down once, and did not: who came in between waits in the queue.
     pub(super) went_on: bool,
+    /// Which task acquired its guard.
+    pub(super) who: Caller,
+    /// Since when its guard is not valid.
+    pub(super) lost: Option<u64>,
 }
 
 impl Scope {
@@ -64,6 +68,33 @@ impl Scopes {
     /// The scopes in which the guards of this one were acquired.
     pub(super) fn inside(&self, id: u64) -> impl Iterator<Item = (&u64, &Scope)> {
         self.all.iter().filter(move |(_, scope)| scope.around == Some(id))
+    }
+
+    /// Those whose guards are there.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Scope> {
+        self.all.values().filter(|scope| scope.held)
+    }
+
+    /// Those whose guards are there and not valid, and since when.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (&Scope, u64)> {
+        let held = self.held().filter(|scope| !scope.closed);
+        held.filter_map(|scope| Some((scope, scope.lost?)))
+    }
+
+    /// Notes which of them are lost by now.
+    pub(super) fn lose(&mut self, now: u64) {
+        for scope in self.all.values_mut().filter(|scope| scope.lost.is_none()) {
+            let runs = scope.process.is_alive() && !scope.process.is_paused();
+            scope.lost = (runs && !scope.view.is_valid()).then_some(now);
+        }
+    }
+
+    /// A process that stood still goes on.
+    pub(super) fn go_on(&mut self, process: ProcessId, now: u64) {
+        self.turns.go_on(process, now);
+        for scope in self.all.values_mut().filter(|scope| scope.process.id() == process) {
+            scope.lost = scope.lost.map(|_| now);
+        }
     }
 
     /// The outermost scope around this one.
@@ -151,14 +182,19 @@ impl Drop for Inner {
 
 impl Ledger {
     /// Notes that others may ask in the scope of a guard, which is the outermost one.
-    pub fn opens(self: &Arc<Self>, lock: usize, process: &Process, guard: &AnyGuard) -> Inner {
-        self.add(&mut self.lock(), (lock, process), guard, None)
+    pub fn opens(
+        self: &Arc<Self>,
+        who: Caller,
+        (lock, process): (usize, &Process),
+        guard: &AnyGuard,
+    ) -> Inner {
+        self.add(&mut self.lock(), (lock, process, who), guard, None)
     }
 
     fn add(
         self: &Arc<Self>,
         state: &mut State,
-        (lock, process): (usize, &Process),
+        (lock, process, who): (usize, &Process, Caller),
         guard: &AnyGuard,
         around: Option<u64>,
     ) -> Inner {
@@ -167,7 +203,8 @@ impl Ledger {
         let (id, reads) = (state.next, matches!(guard, AnyGuard::Read(_)));
         let (process, view) = (process.clone(), guard.view());
         let (held, closed, went_on) = (true, false, false);
-        let scope = Scope { lock, process, view, reads, around, held, closed, went_on };
+        let lost = None;
+        let scope = Scope { lock, process, view, reads, around, held, closed, went_on, who, lost };
         state.scopes.all.insert(id, scope);
         Inner { ledger: self.clone(), id }
     }
@@ -200,7 +237,7 @@ impl Ledger {
             }
         }
         let around = around.map(|(id, _)| id);
-        let inner = self.add(state, (lock, process), guard, around);
+        let inner = self.add(state, (lock, process, current_task()), guard, around);
         drop(guarded);
         self.world.note(&[inner.id, around.unwrap_or_default()]);
         self.world.say(|| {
@@ -275,16 +312,13 @@ impl Ledger {
         now: u64,
     ) -> Option<(Rule, String)> {
         let path = scope.view.path();
-        let stranger = self.store.deleted_at(scope.lock);
-        let recurs = self.plans[scope.lock].layout.is_plain();
         match self.gone(path, scope.view.fencing_token())? {
             (at, Ended::Expired) => {
                 let what = format!("{path}: its session expired {} µs ago", now - at);
                 Some((super::IN_TIME, what))
             }
             (at, Ended::BySelf) => {
-                let mistaken = recurs && stranger.is_some_and(|deleted| at <= deleted + UNDER_WAY);
-                let freed = !mistaken && !broken.contains(path);
+                let freed = !self.may_be_mistaken(scope.lock, at) && !broken.contains(path);
                 freed.then(|| {
                     (super::CONTINUES, format!("{path} was freed while it was held inside"))
                 })

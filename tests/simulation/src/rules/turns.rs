@@ -13,6 +13,9 @@ use crate::executor::{Process, ProcessId};
 /// What needs no answer of a server takes less, in microseconds.
 const AT_ONCE: u64 = 200;
 
+/// What is noted is perhaps noted so much later than it was seen.
+const NOTED: u64 = 1_000;
+
 /// A task that is woken runs by then.
 const SOON: u64 = 50_000;
 
@@ -114,7 +117,8 @@ impl Ledger {
         let may_be = match (waiting.refused, kind) {
             (Some(_), Some(ErrorKind::Deadlock)) => now < waiting.since + AT_ONCE,
             (Some(_), _) => !scope.view.is_valid(),
-            (None, None) => true,
+            // What is lost is not had inside.
+            (None, None) => scope.lost.is_none_or(|lost| lost + NOTED > waiting.since),
             (None, Some(ErrorKind::Busy)) => {
                 !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
             }
@@ -125,10 +129,28 @@ impl Ledger {
             return;
         }
         let (name, late) = (self.plans[scope.lock].name, now - waiting.since);
-        let rule = waiting.refused.unwrap_or(super::NESTED);
+        let usual = if kind.is_some() { super::NESTED } else { super::INSIDE };
+        let rule = waiting.refused.unwrap_or(usual);
         drop(state);
         let told = kind.map_or("it is granted".to_owned(), |kind| format!("{kind:?}"));
         self.fail(rule, format!("{who}, inside: {name} is held: {told} after {late} µs"));
+    }
+
+    /// Nobody waits in the scope of what is lost.
+    pub(super) fn waits_for_the_lost(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let scopes = &state.scopes;
+        scopes.turns.asking.values().filter(|waiting| waiting.nested).find_map(|waiting| {
+            let (id, scope) = scopes.nearest(&waiting.around, waiting.reads)?;
+            let since = scope.lost?.max(waiting.since);
+            let runs = scope.process.is_alive() && !scope.process.is_paused();
+            // What is held for too long is not told of the end of that.
+            let limited = self.plans[scope.lock].most().is_some();
+            let late = runs && !limited && !scope.went_on && now > since + SOON;
+            let (path, long) = (scope.view.path(), now - since);
+            late.then(|| {
+                (super::INSIDE, format!("{path}: lost, and awaited in {id}, for {long} µs"))
+            })
+        })
     }
 
     /// Nobody waits in a scope in which nobody else is.

@@ -62,14 +62,22 @@ struct Deep {
     noted: Inner,
     _holding: Option<Holding>,
     guard: AnyGuard,
+    detached: bool,
     _asking: Asking,
+}
+
+impl Deep {
+    /// Whether who acquired it is not to wait for it when it begins anew.
+    fn is_given_up(&self) -> bool {
+        !self.detached && !self.guard.is_valid()
+    }
 }
 
 /// A guard around others, and those that were acquired inside of it and are still there.
 #[derive(Debug)]
 pub(super) struct Nest {
     outermost: Option<Inner>,
-    _left: Vec<Deep>,
+    left: Vec<Deep>,
 }
 
 impl Nest {
@@ -89,6 +97,11 @@ impl Nest {
     pub(super) fn ends(&mut self) {
         self.outermost = None;
     }
+
+    /// Whether all others of its task are lost with it.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.left.iter().all(Deep::is_given_up)
+    }
 }
 
 type Calls<'a> = Pin<Box<dyn Future<Output = Vec<Deep>> + Send + 'a>>;
@@ -96,7 +109,7 @@ type Calls<'a> = Pin<Box<dyn Future<Output = Vec<Deep>> + Send + 'a>>;
 impl Task {
     /// Asks for the same lock inside, and there again.
     pub(super) async fn nest_deep(&self, lock: usize, guard: &AnyGuard) -> Nest {
-        let outermost = self.crew.ledger.opens(lock, &self.process, guard);
+        let outermost = self.crew.ledger.opens(self.acquirer(), (lock, &self.process), guard);
         let (around, calls) = (vec![outermost.id()], Arc::new(AtomicU32::new(CALLS)));
         let mut place = Place { lock, around, left: calls, patient: true };
         self.say(|| format!("nests in {}, as {}", guard.path(), outermost.id()));
@@ -110,7 +123,7 @@ impl Task {
                 self.let_go_inside(deep).await;
             }
         }
-        Nest { outermost: Some(outermost), _left: left }
+        Nest { outermost: Some(outermost), left }
     }
 
     /// Calls in the scope of a guard: of this task, of another one, or two side by side. Returns the guards that they
@@ -156,14 +169,21 @@ impl Task {
         let place = Place { patient: true, ..place.clone() };
         let wait = self.short() * u64::from(1 + self.choose(3));
         self.say(|| format!("lets another task ask in {:?}", place.around.last()));
-        let call = async move {
-            let _counted = (using, running);
-            task.sleep(wait).await;
-            for deep in task.ask_deep(&place).await {
-                task.let_go_inside(deep).await;
+        let (inner, timid) = (self.part("carried"), !self.crew.profile.anew);
+        let inside = async move {
+            inner.sleep(wait).await;
+            let mut left = inner.ask_deep(&place).await;
+            while timid && !left.is_empty() {
+                inner.let_go_inside(left.remove(0)).await;
             }
+            left
         };
-        self.process.spawn(guard.scope_sync(|| carry(call)));
+        let inside = guard.scope_sync(|| carry(inside));
+        self.process.spawn(async move {
+            let _counted = (using, running);
+            let left = inside.await;
+            task.outlast(left).await;
+        });
     }
 
     /// Asks inside, and perhaps again inside of that. Returns what it leaves behind.
@@ -200,6 +220,7 @@ impl Task {
             return Vec::new();
         };
         self.crew.ledger.check_answer(&self.name, &question, &answer);
+        asking.has_answer();
         let guard = match answer {
             Ok(guard) => guard,
             Err(error) => {
@@ -217,13 +238,15 @@ impl Task {
             holding
         });
         let place = place.inside(noted.id());
-        let guard = match self.choose(12) {
+        let how = self.choose(12);
+        let guard = match how {
             1 => guard.detach(),
             2 if nested => self.steps_down_inside(guard).await,
             _ => guard,
         };
-        let lock = place.lock;
-        self.stay(place, Deep { lock, noted, _holding: holding, guard, _asking: asking }).await
+        let (lock, detached) = (place.lock, how == 1);
+        let deep = Deep { lock, noted, _holding: holding, guard, detached, _asking: asking };
+        self.stay(place, deep).await
     }
 
     /// A writer inside never becomes a reader: one around it writes.
@@ -247,9 +270,9 @@ impl Task {
         if !writes || mixed || !deep.noted.is_alone() || self.choose(3) != 1 {
             return deep;
         }
-        let Deep { lock, noted, _holding, guard, _asking } = deep;
+        let Deep { lock, noted, _holding, guard, detached, _asking } = deep;
         let AnyGuard::Write(writer) = guard else {
-            return Deep { lock, noted, _holding, guard, _asking };
+            return Deep { lock, noted, _holding, guard, detached, _asking };
         };
         self.say(|| format!("steps down, as {} and alone", noted.id()));
         // It is a reader at the earliest now: the room for others is theirs from then on.
@@ -268,9 +291,9 @@ impl Task {
                 (AnyGuard::Write(refused.into_guard()), None)
             }
         };
-        let noted = self.crew.ledger.opens(lock, &self.process, &guard);
+        let noted = self.crew.ledger.opens(self.acquirer(), (lock, &self.process), &guard);
         self.sleep(self.short()).await;
-        Deep { lock, noted, _holding, guard, _asking }
+        Deep { lock, noted, _holding, guard, detached, _asking }
     }
 
     /// Holds a guard, and asks inside of it; then lets go of all that it has, in any order, or leaves it to others.
@@ -288,6 +311,7 @@ impl Task {
             match self.choose(6) {
                 1 => self.leave_to_another(next),
                 2 => left.push(next),
+                3 | 4 if self.crew.profile.anew => left.push(next),
                 _ => self.let_go_inside(next).await,
             }
         }
@@ -296,7 +320,7 @@ impl Task {
 
     /// Another task keeps a guard for some time.
     fn leave_to_another(&self, deep: Deep) {
-        let task = self.part("keeper");
+        let task = self.keeper("keeper");
         let running = Count::new(&self.crew, |crew| &crew.running);
         self.say(|| format!("leaves {} to another task", deep.noted.id()));
         self.process.spawn(async move {
@@ -304,6 +328,24 @@ impl Task {
             task.sleep(task.long_inside()).await;
             task.let_go_inside(deep).await;
         });
+    }
+
+    /// Keeps what was acquired in the scope of another task, outside of it, and begins anew if that is lost.
+    async fn outlast(&self, left: Vec<Deep>) {
+        let mut kept = Vec::new();
+        for deep in left {
+            kept.push(self.step_down_alone(deep).await);
+        }
+        if let Some(first) = kept.first() {
+            self.sleep(self.long_inside()).await;
+            let lost = !first.guard.is_valid();
+            if lost && self.choose(4) > 0 {
+                self.begin_anew(first.lock, kept.iter().all(Deep::is_given_up)).await;
+            }
+        }
+        for deep in kept {
+            self.let_go_inside(deep).await;
+        }
     }
 
     /// How long a guard is held inside: when everything goes well again, others are to be served in time.

@@ -1,6 +1,6 @@
 //! Holding a lock, and letting go of it.
 
-use futures_lite::future::or;
+use futures_lite::future::{or, zip};
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::guard::downgrade::DowngradeError;
 use zklock_core::guard::view::GuardView;
@@ -38,7 +38,8 @@ impl Task {
     ) -> Holding {
         let process = self.process.clone();
         let lock_has_permits = self.crew.locks[lock].has_permits();
-        let entry = Entry { lock, share, process, view, lock_has_permits, again };
+        let who = self.acquirer();
+        let entry = Entry { lock, share, process, view, lock_has_permits, again, who };
         self.crew.ledger.granted(&self.name, entry, asking)
     }
 
@@ -61,7 +62,9 @@ impl Task {
         }
         let mut inside = None;
         if world.seldom(2, self.crew.profile.nests) == 1 {
-            match self.nest(lock, guard, &mut inside).await {
+            let beside = self.begin_beside(lock, guard.view());
+            let (left, ()) = zip(self.nest(lock, guard, &mut inside), beside).await;
+            match left {
                 Some(left) => guard = left,
                 None => return,
             }
@@ -165,8 +168,14 @@ impl Task {
                 }
             };
             or(self.sleep(long), lost).await;
+            holding.is_told();
         } else {
             self.sleep(long).await;
+        }
+        let anew = self.crew.profile.anew && !guard.is_valid() && self.choose(4) > 0;
+        if anew {
+            let patient = inside.as_ref().is_none_or(Inside::is_given_up);
+            self.begin_anew(lock, patient).await;
         }
         self.say(|| {
             let valid = if guard.is_valid() { "" } else { ", which is lost" };
@@ -182,6 +191,8 @@ impl Task {
         let (how, view) = (world.choose(3), guard.view());
         let alone = matches!(guard, AnyGuard::Mutex(_) | AnyGuard::Write(_))
             && inside.is_none()
+            // Whoever has begun anew has let go of it, and waits for nothing more.
+            && !anew
             && self.crew.ledger.is_alone(lock, &self.process);
         if alone {
             self.crew.ledger.leaves(lock, self.node_of(&view));
@@ -217,7 +228,7 @@ impl Task {
 
     /// Holds what was split off, in a task of its own.
     fn hold_part(&self, lock: usize, share: (u32, u32), part: AnyGuard) {
-        let task = self.part("part");
+        let task = self.keeper("part");
         let using = self.crew.ledger.uses(&task.name, lock, &self.process);
         let running = Count::new(&self.crew, |crew| &crew.running);
         self.process.spawn(async move {

@@ -1,5 +1,6 @@
 //! What the tasks of the simulated processes do with the library.
 
+mod anew;
 mod deep;
 mod doors;
 mod hold;

@@ -47,6 +47,14 @@ impl Inside {
         }
     }
 
+    /// Whether all that its own task has is lost with the guard around it.
+    pub(super) fn is_given_up(&self) -> bool {
+        match self {
+            Inside::Call(_) => true,
+            Inside::Calls(nest) => nest.is_given_up(),
+        }
+    }
+
     /// The writer around it is a reader now.
     pub(super) fn set_downgraded(&self) {
         if let Inside::Call(downgraded) = self {

@@ -201,7 +201,7 @@ impl LockPlan {
         if world.seldom(2, 200) == 1 {
             options = options.revocable(true);
         }
-        if world.seldom(2, 150) == 1 {
+        if world.seldom(2, if profile.anew { 700 } else { 150 }) == 1 {
             options = options.stop_at(StopAt::Suspect);
         }
         match world.seldom(if profile.deep { 6 } else { 5 }, 400) {

@@ -16,10 +16,10 @@ use zklock_core::session::{Session, SessionBuilder};
 use super::plan::{Family, Layout, LockPlan};
 use super::polls::{Cut, cut_short};
 use crate::ensemble::Connecting;
-use crate::executor::Process;
+use crate::executor::{Process, current_task};
 use crate::host::Host;
 use crate::profile::Profile;
-use crate::rules::{self, Entry, Ledger};
+use crate::rules::{self, Caller, Entry, Ledger};
 
 /// What the tasks of a schedule share.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub(super) struct Task {
     pub(super) process: Process,
     pub(super) session: Session,
     pub(super) name: String,
+    /// The task that acquired what it holds, if that is another one.
+    pub(super) origin: Option<Caller>,
 }
 
 /// Counts a task as long as it is not dropped.
@@ -79,7 +81,7 @@ pub fn run(
 ) -> impl Future<Output = ()> + Send + 'static + use<> {
     let name = format!("task {}.{number}", process.id().0);
     let counts = (Count::new(crew, |crew| &crew.running), Count::new(crew, |crew| &crew.busy));
-    go(Task { crew: crew.clone(), process, session, name }, number, counts)
+    go(Task { crew: crew.clone(), process, session, name, origin: None }, number, counts)
 }
 
 async fn go(mut task: Task, number: u32, (_running, busy): (Count, Count)) {
@@ -217,7 +219,17 @@ impl Task {
     pub(super) fn part(&self, what: &str) -> Task {
         let name = format!("{} ({what})", self.name);
         let (crew, process) = (self.crew.clone(), self.process.clone());
-        Task { crew, process, session: self.session.clone(), name }
+        Task { crew, process, session: self.session.clone(), name, origin: None }
+    }
+
+    /// Another task of the same process, which holds what this one acquired.
+    pub(super) fn keeper(&self, what: &str) -> Task {
+        Task { origin: Some(self.acquirer()), ..self.part(what) }
+    }
+
+    /// Who acquired what it holds.
+    pub(super) fn acquirer(&self) -> Caller {
+        self.origin.unwrap_or_else(current_task)
     }
 
     /// Commits on this session at short intervals.
@@ -368,7 +380,8 @@ impl Task {
             }
             let process = self.process.clone();
             let lock_has_permits = plan.has_permits();
-            let entry = Entry { lock, share, process, view, lock_has_permits, again: false };
+            let (again, who) = (false, self.acquirer());
+            let entry = Entry { lock, share, process, view, lock_has_permits, again, who };
             let _holding = self.crew.ledger.granted(&self.name, entry, None);
             answered();
             self.panics();
@@ -430,7 +443,7 @@ impl Task {
     }
 
     /// Looks at the error of an acquire.
-    fn judge_of(&self, plan: &LockPlan, error: &LockError, how: Option<u32>) {
+    pub(super) fn judge_of(&self, plan: &LockPlan, error: &LockError, how: Option<u32>) {
         if plan.confused && error.kind() == ErrorKind::InvalidOption {
             return self.say(|| format!("{error:#}"));
         }

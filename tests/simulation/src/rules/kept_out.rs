@@ -1,0 +1,91 @@
+//! What was lost, and keeps its node: until whoever acquired it lets go of it, or acquires the lock anew.
+
+use std::collections::BTreeMap;
+
+use zklock_core::guard::view::GuardView;
+
+use super::Rule;
+use super::asking::{Ask, Asking};
+use super::ledger::{Ledger, State};
+use crate::executor::{Process, ProcessId, current_task};
+use crate::store::Ended;
+
+/// The task that calls: the number of its process, and its own.
+pub type Caller = Option<(ProcessId, u32)>;
+
+/// What is noted is perhaps noted so much later than it was seen.
+const NOTED: u64 = 1_000;
+
+/// Who asks for locks, and when each had its last answer.
+pub(super) type Answered = BTreeMap<(usize, Caller), u64>;
+
+/// Somebody who keeps what was lost.
+struct Keeper<'a> {
+    lock: usize,
+    process: &'a Process,
+    view: &'a GuardView,
+    who: Caller,
+    lost: u64,
+}
+
+impl Asking {
+    /// It has its answer, and is kept for as long as what came of it.
+    pub fn has_answer(&self) {
+        let now = self.ledger.world.now();
+        let mut state = self.ledger.lock();
+        let Some(ask) = state.asks.get_mut(&self.id) else { return };
+        ask.answered = true;
+        let key = (ask.lock, ask.who);
+        state.answered.insert(key, now);
+    }
+}
+
+impl State {
+    /// Whether a task has asked for a lock since then.
+    fn has_asked(&self, lock: usize, who: Caller, since: u64) -> bool {
+        let asks = |ask: &Ask| ask.lock == lock && ask.who == who && !ask.answered;
+        let answered = self.answered.get(&(lock, who)).is_some_and(|at| *at >= since);
+        answered || self.asks.values().any(asks)
+    }
+}
+
+impl Ledger {
+    /// Whether nobody else of a process has a lock, be it valid or lost.
+    pub fn has_it_alone(&self, lock: usize, process: &Process) -> bool {
+        let (state, who) = (self.lock(), current_task());
+        let near = |of: usize, by: &Process| of == lock && by.id() == process.id();
+        let other = |by: Caller| by != who;
+        let mut held =
+            state.held.values().filter(|held| near(held.entry.lock, &held.entry.process));
+        let mut scopes = state.scopes.held().filter(|scope| near(scope.lock, &scope.process));
+        !held.any(|held| other(held.entry.who)) && !scopes.any(|scope| other(scope.who))
+    }
+
+    /// Whoever has lost a lock keeps its node.
+    pub(super) fn kept_out(&self, state: &State) -> Option<(Rule, String)> {
+        let held = state.held.values().filter_map(|held| {
+            let (entry, lost) = (&held.entry, held.lost?);
+            let (process, view) = (&entry.process, &entry.view);
+            Some(Keeper { lock: entry.lock, process, view, who: entry.who, lost })
+        });
+        let mut keepers = held.chain(state.scopes.lost().map(|(scope, lost)| {
+            let (lock, process) = (scope.lock, &scope.process);
+            Keeper { lock, process, view: &scope.view, who: scope.who, lost }
+        }));
+        keepers.find_map(|keeper| {
+            let path = keeper.view.path();
+            let (at, ended) = self.gone(path, keeper.view.fencing_token())?;
+            let excused = ended != Ended::BySelf
+                || state.closing.contains(&keeper.process.id())
+                || state.broken.contains(path)
+                || self.may_be_mistaken(keeper.lock, at)
+                || state.has_asked(
+                    keeper.lock,
+                    keeper.who,
+                    at.min(keeper.lost).saturating_sub(NOTED),
+                );
+            let what = || format!("{path} is gone, and who has lost it keeps it");
+            (!excused).then(|| (super::KEPT_OUT, what()))
+        })
+    }
+}
