@@ -107,13 +107,20 @@ impl Ledger {
     pub fn check_answer<T>(&self, who: &str, question: &Question, answer: &Result<T, LockError>) {
         let state = self.lock();
         let turns = &state.scopes.turns;
-        let Some(waiting) = turns.asking.get(&question.id).filter(|asked| asked.nested) else {
+        let Some(waiting) = turns.asking.get(&question.id) else { return };
+        let kind = answer.as_ref().err().map(LockError::kind);
+        if !waiting.nested {
+            // It waits in the queue, also for what a reader around it has left.
+            drop(state);
+            if kind == Some(ErrorKind::Deadlock) {
+                self.fail(super::NESTED, format!("{who}: nobody is around it: Deadlock"));
+            }
             return;
-        };
+        }
         let around = state.scopes.nearest(&waiting.around, waiting.reads);
         // Otherwise it waits in the queue by now, or did for a while.
         let Some((id, scope)) = around.filter(|(_, scope)| !scope.went_on) else { return };
-        let (now, kind) = (self.world.now(), answer.as_ref().err().map(LockError::kind));
+        let now = self.world.now();
         let may_be = match (waiting.refused, kind) {
             (Some(_), Some(ErrorKind::Deadlock)) => now < waiting.since + AT_ONCE,
             (Some(_), _) => !scope.view.is_valid(),
