@@ -9,7 +9,8 @@ use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
 
 /// Returns a harness on an embedded store of its own.
 pub fn embedded() -> Arc<dyn Harness> {
-    let options = EmbeddedOptions { reap_after: Duration::from_millis(100) };
+    let mut options = EmbeddedOptions::default();
+    options.reap_after = Duration::from_millis(100);
     Arc::new(Memory(Embedded::with_options(&options)))
 }
 

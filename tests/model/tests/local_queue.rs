@@ -293,7 +293,7 @@ impl World {
         let waker = Waker::from(bell.clone());
         let mut looks = 0;
         loop {
-            let polled = self.state.lock().unwrap().poll(place, &waker, &mut None);
+            let polled = self.state.lock().unwrap().waiters.poll(place, &waker, &mut None);
             match polled {
                 Poll::Ready(Some((_, Ok(held)))) => {
                     return self.work(mode, &held, queue_policy.linger);
@@ -362,7 +362,7 @@ impl World {
             self.wait_for_change(seen);
         }
         let state = self.state.lock().unwrap();
-        assert_eq!(state.waiting_count(), 0);
+        assert_eq!(state.waiters.len(), 0);
         let made = self.fleet.made.load(Ordering::SeqCst);
         let released = self.fleet.released.load(Ordering::SeqCst);
         assert!(matches!(state.phase(), Phase::Idle), "{:?}", state.phase());

@@ -15,7 +15,8 @@ use crate::local::waiters::{Outcome, Place, Waiters};
 /// The callers in a local queue. `W` is what they want, `O` a grant.
 #[derive(Debug)]
 pub struct Callers<W, O> {
-    pub(super) waiters: Waiters<Waiter<W>, Outcome<O>>,
+    /// Those who wait, in their order.
+    pub waiters: Waiters<Waiter<W>, Outcome<O>>,
     /// Whether the queue is closed.
     pub(super) closed: bool,
     /// Whether some waiter waits for ZooKeeper's reply only.
