@@ -239,14 +239,15 @@ impl Store {
     /// The session that owns a node.
     pub fn owner_of(&self, path: &str, czxid: Option<i64>) -> i64 {
         // A reader that was a writer has the token of that one.
-        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life(path, None));
+        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life_of_a_client(path));
         life.map_or(0, |life| life.owner)
     }
 
     /// How a node ended, by its path and czxid.
     pub fn end_of(&self, path: &str, czxid: Option<i64>) -> Option<(u64, Ended)> {
         // A reader that was a writer has the token of that one.
-        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life(path, None))?;
+        let life =
+            self.ensemble.life(path, czxid).or_else(|| self.ensemble.life_of_a_client(path))?;
         let (at, gone) = life.gone?;
         let ended = match gone {
             Gone::SessionEnded if self.lock().killed.contains(&life.owner) => Ended::ByOthers,

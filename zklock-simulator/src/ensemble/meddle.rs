@@ -5,6 +5,7 @@ use zklock_core::coordinator::traits::{NodeKind, Operation};
 
 use super::control::Ensemble;
 use super::frames::ToServer;
+use super::journal::Life;
 use super::machine::{Event, Machine};
 use super::prepare::{Author, Write};
 
@@ -32,6 +33,14 @@ impl Ensemble {
         self.0.look(|machine| {
             let paths = machine.newest().tree.owned_by(session);
             paths.map(|path| path.to_string()).collect()
+        })
+    }
+
+    /// The last life of a node that was none of another program's, by its path.
+    pub fn life_of_a_client(&self, path: &str) -> Option<Life> {
+        self.0.look(|machine| {
+            let is_it = |life: &&Life| life.path == path && life.owner < STRANGERS;
+            machine.journal.lives().iter().rev().find(is_it).cloned()
         })
     }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::asking::{Ask, Asking, LONG_WAIT};
-use super::grants::UNDER_WAY;
 use super::ledger::Ledger;
 
 /// How long before its deadline a caller asks who holds the lock, at most.
 const AHEAD: u64 = Duration::from_millis(500).as_micros() as u64;
+
+/// How long it takes to hear of a deletion, at most.
+const HEARD: u64 = 60_000;
 
 impl Ledger {
     /// Whether somebody who has waited for a lock, alone in its process, was told that those in the way have left, and
@@ -19,7 +21,7 @@ impl Ledger {
         };
         let (plan, process) = (&self.plans[mine.lock], mine.process.clone());
         let ahead = ((mine.until - mine.since) / 4).min(AHEAD);
-        let left = now.saturating_sub(ahead + UNDER_WAY);
+        let left = now.saturating_sub(ahead + HEARD);
         let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
         let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
         let let_go = state.let_go.get(&mine.lock).is_none_or(|at| *at < left);
