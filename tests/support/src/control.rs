@@ -109,6 +109,11 @@ impl Control {
         }));
     }
 
+    /// How long an answer took at most so far.
+    pub fn longest_answer(&self) -> Duration {
+        self.worst(ANSWER)
+    }
+
     /// The worst so far.
     fn worst(&self, what: usize) -> Duration {
         Duration::from_nanos(self.worst[what].load(Ordering::Relaxed))

@@ -10,7 +10,7 @@ use zklock::blocking::block_on;
 use zklock::{LockOptions, Session, ZkLockTemplate};
 use zklock_test_support::monotonic_ns;
 
-use crate::bed::{Bed, TICK};
+use crate::bed::{Bed, PATIENCE, TICK};
 use crate::kinds::{Held, all};
 
 /// What the process does once it holds its locks.
@@ -236,7 +236,8 @@ fn body(session: Session) {
             last.store(now, Ordering::Relaxed);
         }
     };
-    let template = ZkLockTemplate::new(session.clone());
+    let patient = LockOptions::default().timeout(PATIENCE);
+    let template = ZkLockTemplate::new(session.clone()).with_options(patient);
     let error = runtime.block_on(template.execute("a", endless)).unwrap_err();
     println!("\nlast {}", last.load(Ordering::Relaxed));
     println!("\nerror {:?} {:?}", error.kind(), error.body());
