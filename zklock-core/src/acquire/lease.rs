@@ -197,7 +197,7 @@ impl QueuedNode {
         Ok(lease)
     }
 
-    /// Drops a node that is known to be deleted.
+    /// Drops a node that is deleted, or that the caller deletes.
     pub fn forget(mut self) {
         self.kept = false;
     }
