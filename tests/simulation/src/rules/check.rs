@@ -144,7 +144,7 @@ impl Ledger {
                 }
             }
             (false, None) => {
-                held.lost = Some(now);
+                (held.lost, held.ended) = (Some(now), Some(now));
                 let early = now + SOON < held.until
                     && held.gone.is_none()
                     && !self.store.is_killed(held.owner);

@@ -64,7 +64,7 @@ impl Ledger {
     /// Whoever has lost a lock keeps its node.
     pub(super) fn kept_out(&self, state: &State) -> Option<(Rule, String)> {
         let held = state.held.values().filter_map(|held| {
-            let (entry, lost) = (&held.entry, held.lost?);
+            let (entry, lost) = (&held.entry, held.ended?);
             let (process, view) = (&entry.process, &entry.view);
             Some(Keeper { lock: entry.lock, process, view, who: entry.who, lost })
         });

@@ -67,6 +67,8 @@ pub(super) struct Held {
     pub(super) owner: i64,
     /// Since when it is not valid.
     pub(super) lost: Option<u64>,
+    /// The same, however long its process stood still meanwhile.
+    pub(super) ended: Option<u64>,
     /// Whether somebody waits for `lost()`.
     pub(super) awaited: bool,
     /// How its node ended, as far as it was known when so many nodes were gone.
@@ -295,6 +297,7 @@ impl Ledger {
             since: now,
             owner,
             lost: None,
+            ended: None,
             awaited: false,
             gone,
             deaths: 0,

@@ -44,6 +44,8 @@ pub(super) struct Scope {
     pub(super) who: Caller,
     /// Since when its guard is not valid.
     pub(super) lost: Option<u64>,
+    /// The same, however long its process stood still meanwhile.
+    ended: Option<u64>,
 }
 
 impl Scope {
@@ -78,7 +80,7 @@ impl Scopes {
     /// Those whose guards are there and not valid, and since when.
     pub(super) fn lost(&self) -> impl Iterator<Item = (&Scope, u64)> {
         let held = self.held().filter(|scope| !scope.closed);
-        held.filter_map(|scope| Some((scope, scope.lost?)))
+        held.filter_map(|scope| Some((scope, scope.ended?)))
     }
 
     /// Notes which of them are lost by now.
@@ -86,6 +88,7 @@ impl Scopes {
         for scope in self.all.values_mut().filter(|scope| scope.lost.is_none()) {
             let runs = scope.process.is_alive() && !scope.process.is_paused();
             scope.lost = (runs && !scope.view.is_valid()).then_some(now);
+            scope.ended = scope.lost;
         }
     }
 
@@ -203,8 +206,9 @@ impl Ledger {
         let (id, reads) = (state.next, matches!(guard, AnyGuard::Read(_)));
         let (process, view) = (process.clone(), guard.view());
         let (held, closed, went_on) = (true, false, false);
-        let lost = None;
-        let scope = Scope { lock, process, view, reads, around, held, closed, went_on, who, lost };
+        let (lost, ended) = (None, None);
+        let scope =
+            Scope { lock, process, view, reads, around, held, closed, went_on, who, lost, ended };
         state.scopes.all.insert(id, scope);
         Inner { ledger: self.clone(), id }
     }
