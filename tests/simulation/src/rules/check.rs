@@ -38,7 +38,7 @@ impl Ledger {
             return;
         }
         (state.news, state.looked) = (false, now);
-        state.scopes.lose(now);
+        state.scopes.lose(now, &mut state.losses);
         let (_, deaths) = self.store.tally();
         // Heartbeats need no notification.
         let disturbed = self.store.answered();
@@ -62,6 +62,9 @@ impl Ledger {
                 held.until = 0;
             }
             found = found.or_else(|| self.loss(held, valid, now));
+            if let Some(lost) = held.lost {
+                state.losses.entry(held.token.czxid()).or_insert(lost);
+            }
             if !valid {
                 continue;
             }
@@ -144,7 +147,7 @@ impl Ledger {
                 }
             }
             (false, None) => {
-                (held.lost, held.ended) = (Some(now), Some(now));
+                held.lost = Some(now);
                 let early = now + SOON < held.until
                     && held.gone.is_none()
                     && !self.store.is_killed(held.owner);

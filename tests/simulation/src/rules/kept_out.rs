@@ -6,7 +6,7 @@ use zklock_core::guard::view::GuardView;
 
 use super::Rule;
 use super::asking::{Ask, Asking};
-use super::ledger::{Ledger, State};
+use super::ledger::{Entry, Ledger, State};
 use crate::executor::{Process, ProcessId, current_task};
 use crate::store::Ended;
 
@@ -25,7 +25,6 @@ struct Keeper<'a> {
     process: &'a Process,
     view: &'a GuardView,
     who: Caller,
-    lost: u64,
 }
 
 impl Asking {
@@ -63,27 +62,25 @@ impl Ledger {
 
     /// Whoever has lost a lock keeps its node.
     pub(super) fn kept_out(&self, state: &State) -> Option<(Rule, String)> {
-        let held = state.held.values().filter_map(|held| {
-            let (entry, lost) = (&held.entry, held.ended?);
-            let (process, view) = (&entry.process, &entry.view);
-            Some(Keeper { lock: entry.lock, process, view, who: entry.who, lost })
+        let lost = state.held.values().filter(|held| held.lost.is_some());
+        let held = lost.map(|held| {
+            let Entry { lock, process, view, who, .. } = &held.entry;
+            Keeper { lock: *lock, process, view, who: *who }
         });
-        let mut keepers = held.chain(state.scopes.lost().map(|(scope, lost)| {
+        let mut keepers = held.chain(state.scopes.lost().map(|scope| {
             let (lock, process) = (scope.lock, &scope.process);
-            Keeper { lock, process, view: &scope.view, who: scope.who, lost }
+            Keeper { lock, process, view: &scope.view, who: scope.who }
         }));
         keepers.find_map(|keeper| {
-            let path = keeper.view.path();
-            let (at, ended) = self.gone(path, keeper.view.fencing_token())?;
+            let (path, token) = (keeper.view.path(), keeper.view.fencing_token());
+            let (at, ended) = self.gone(path, token)?;
+            let lost = state.losses.get(&token.czxid()).copied().unwrap_or(at);
+            let since = at.min(lost).saturating_sub(NOTED);
             let excused = ended != Ended::BySelf
                 || state.closing.contains(&keeper.process.id())
                 || state.broken.contains(path)
                 || self.may_be_mistaken(keeper.lock, at)
-                || state.has_asked(
-                    keeper.lock,
-                    keeper.who,
-                    at.min(keeper.lost).saturating_sub(NOTED),
-                );
+                || state.has_asked(keeper.lock, keeper.who, since);
             let what = || format!("{path} is gone, and who has lost it keeps it");
             (!excused).then(|| (super::KEPT_OUT, what()))
         })

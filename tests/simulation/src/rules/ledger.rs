@@ -67,8 +67,6 @@ pub(super) struct Held {
     pub(super) owner: i64,
     /// Since when it is not valid.
     pub(super) lost: Option<u64>,
-    /// The same, however long its process stood still meanwhile.
-    pub(super) ended: Option<u64>,
     /// Whether somebody waits for `lost()`.
     pub(super) awaited: bool,
     /// How its node ended, as far as it was known when so many nodes were gone.
@@ -97,6 +95,8 @@ pub(super) struct State {
     pub(super) claims: Vec<Claim>,
     /// The nodes, by their czxids, that were lost before who alone had them let go.
     pub(super) spoiled: BTreeSet<u64>,
+    /// When each node, by its czxid, was first seen to be lost.
+    pub(super) losses: BTreeMap<u64, u64>,
     /// The nodes, by their czxids, with which somebody has held a lock.
     pub(super) noted: BTreeSet<u64>,
     /// Those with which somebody had the only node of a lock as one of several, or inside.
@@ -297,7 +297,6 @@ impl Ledger {
             since: now,
             owner,
             lost: None,
-            ended: None,
             awaited: false,
             gone,
             deaths: 0,

@@ -44,8 +44,6 @@ pub(super) struct Scope {
     pub(super) who: Caller,
     /// Since when its guard is not valid.
     pub(super) lost: Option<u64>,
-    /// The same, however long its process stood still meanwhile.
-    ended: Option<u64>,
 }
 
 impl Scope {
@@ -77,18 +75,20 @@ impl Scopes {
         self.all.values().filter(|scope| scope.held)
     }
 
-    /// Those whose guards are there and not valid, and since when.
-    pub(super) fn lost(&self) -> impl Iterator<Item = (&Scope, u64)> {
+    /// Those whose guards are there and not valid.
+    pub(super) fn lost(&self) -> impl Iterator<Item = &Scope> {
         let held = self.held().filter(|scope| !scope.closed);
-        held.filter_map(|scope| Some((scope, scope.ended?)))
+        held.filter(|scope| scope.lost.is_some())
     }
 
     /// Notes which of them are lost by now.
-    pub(super) fn lose(&mut self, now: u64) {
+    pub(super) fn lose(&mut self, now: u64, losses: &mut BTreeMap<u64, u64>) {
         for scope in self.all.values_mut().filter(|scope| scope.lost.is_none()) {
             let runs = scope.process.is_alive() && !scope.process.is_paused();
-            scope.lost = (runs && !scope.view.is_valid()).then_some(now);
-            scope.ended = scope.lost;
+            if runs && !scope.view.is_valid() {
+                scope.lost = Some(now);
+                losses.entry(scope.view.fencing_token().czxid()).or_insert(now);
+            }
         }
     }
 
@@ -206,9 +206,8 @@ impl Ledger {
         let (id, reads) = (state.next, matches!(guard, AnyGuard::Read(_)));
         let (process, view) = (process.clone(), guard.view());
         let (held, closed, went_on) = (true, false, false);
-        let (lost, ended) = (None, None);
-        let scope =
-            Scope { lock, process, view, reads, around, held, closed, went_on, who, lost, ended };
+        let lost = None;
+        let scope = Scope { lock, process, view, reads, around, held, closed, went_on, who, lost };
         state.scopes.all.insert(id, scope);
         Inner { ledger: self.clone(), id }
     }
