@@ -382,6 +382,28 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
     assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
 }
 
+/// A session that is used no more ends with its last node, and nobody new keeps it open.
+#[tokio::test(start_paused = true)]
+async fn readers_do_not_follow_a_step_down_into_a_session_that_is_used_no_more() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
+    let old = session.zookeeper_session().unwrap().0;
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
+    store.faults(old).inject(refused);
+    stuck.release().await.unwrap_err();
+    let waits = lock(&session);
+    let reader = crate::spawn(async move { waits.read().await.unwrap() });
+    settle().await;
+    let reading = writing.downgrade().await.unwrap();
+    let other = timeout(Duration::from_secs(10), reader).await.expect("it may read").unwrap();
+    assert!(reading.is_valid() && other.is_valid() && other.path() != reading.path());
+    assert!(store.sessions().contains(&old));
+    drop(reading);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!store.sessions().contains(&old) && other.is_valid());
+}
+
 /// It waits for no answer for longer than it holds the lock.
 #[tokio::test(start_paused = true)]
 async fn a_step_down_that_nobody_answers_is_told_of_the_loss_at_once() {

@@ -9,7 +9,7 @@ use crate::local::todo::{Lent, Todo};
 
 impl<L: Lent, B, O> State<L, B, O> {
     /// A writer was downgraded: the lock has a new node, held for reading by the same caller. The
-    /// readers that wait next enter beside it.
+    /// readers that wait next enter beside it; from a ZooKeeper session that is used no more, by a new node.
     pub fn stepped_down(
         &mut self,
         (from, to): (&Arc<L>, Arc<L>),
@@ -27,10 +27,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.clear();
         self.holders.push(reader);
         self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
-        // Whoever was asked to let go lets nobody in.
-        if !to.is_revoked()
-            && self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read)
-        {
+        let reads = self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read);
+        if reads && to.is_retired() {
+            drop(self.renew(&mut todo));
+        } else if reads && !to.is_revoked() {
+            // Whoever was asked to let go lets nobody in.
             self.grant_first(&mut todo, (to, Mode::Read), true, by);
         }
         todo
