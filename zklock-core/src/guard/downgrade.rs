@@ -36,8 +36,8 @@ impl RwLockWriteGuard {
     /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again,
     /// [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
     /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
-    /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
-    /// during the downgrade.
+    /// lock is held as before), and [`ErrorKind::Lost`] if the lock is lost before or
+    /// during the downgrade; where an answer is missing, up to some seconds later.
     ///
     /// # Cancel safety
     ///

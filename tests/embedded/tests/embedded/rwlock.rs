@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zklock::driver::LockDriver;
 use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{
@@ -402,26 +402,6 @@ async fn readers_do_not_follow_a_step_down_into_a_session_that_is_used_no_more()
     drop(reading);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!store.sessions().contains(&old) && other.is_valid());
-}
-
-/// It waits for no answer for longer than it holds the lock.
-#[tokio::test(start_paused = true)]
-async fn a_step_down_that_nobody_answers_is_told_of_the_loss_at_once() {
-    let (store, session) = store();
-    let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let (path, stranger) = (writing.path().to_owned(), client(&store).await);
-    faults.inject(Fault::forget_reply().on(Op::Create).path("__READ__"));
-    let stepping = crate::spawn(writing.downgrade());
-    settle().await;
-    stranger.delete(&path).await.unwrap();
-    let start = Instant::now();
-    let refused = stepping.await.unwrap().unwrap_err();
-    assert!(refused.error().is_lost(), "{refused}");
-    assert!(start.elapsed() < Duration::from_millis(100), "after {:?}", start.elapsed());
-    drop(refused);
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(queue(&store).await, "");
 }
 
 /// The creation of another caller is in doubt in the same directory, so the reader's node waits for its turn.
