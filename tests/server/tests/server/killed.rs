@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use zklock::Session;
+use zklock::{MutexGuard, Session};
 use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon};
@@ -85,19 +85,26 @@ async fn a_stopped_holder_of_every_kind_says_lost_when_it_goes_on_on_a_busy_day(
     bed.end().await;
 }
 
-#[tokio::test]
-async fn a_process_that_was_stopped_for_too_long_knows_when_it_goes_on() {
-    let bed = Bed::shared("stopped");
-    let mut holder = Process::start(&bed, Part::Watch, Duration::from_secs(2));
+/// Stops a holder until another is granted its lock, and lets it go on. What it says with this word is when it last
+/// went by its lock: before that grant.
+async fn stopped_until_another(root: &str, part: Part, word: &str) -> (Bed, Process, MutexGuard) {
+    let bed = Bed::shared(root);
+    let mut holder = Process::start(&bed, part, Duration::from_secs(2));
     let waiting = acquiring(&bed.session().await, "a");
     bed.until_contenders("a", 2).await;
     holder.stop();
     let guard = soon("the lock", waiting).await.unwrap();
     let granted = monotonic_ns();
     holder.go_on();
-    let last_valid: u64 = holder.hears("lost ").parse().unwrap();
-    println!("stopped: last valid {:?} before", Duration::from_nanos(granted - last_valid));
-    assert!(last_valid < granted, "it took itself for the holder beside another");
+    let last: u64 = holder.hears(word).parse().unwrap();
+    assert!(last < granted, "it took itself for the holder beside another");
+    println!("{root}: {word}{:?} before the grant", Duration::from_nanos(granted - last));
+    (bed, holder, guard)
+}
+
+#[tokio::test]
+async fn a_process_that_was_stopped_for_too_long_knows_when_it_goes_on() {
+    let (bed, mut holder, guard) = stopped_until_another("stopped", Part::Watch, "lost ").await;
     assert!(holder.wait().success());
     guard.release().await.unwrap();
     bed.end().await;
@@ -106,17 +113,7 @@ async fn a_process_that_was_stopped_for_too_long_knows_when_it_goes_on() {
 /// Nobody asks for the guard here: the body is dropped before its next statement.
 #[tokio::test]
 async fn an_async_body_whose_process_was_stopped_for_too_long_does_not_go_on() {
-    let bed = Bed::shared("stopped-body");
-    let mut holder = Process::start(&bed, Part::Body, Duration::from_secs(2));
-    let waiting = acquiring(&bed.session().await, "a");
-    bed.until_contenders("a", 2).await;
-    holder.stop();
-    let guard = soon("the lock", waiting).await.unwrap();
-    let granted = monotonic_ns();
-    holder.go_on();
-    let last: u64 = holder.hears("last ").parse().unwrap();
-    println!("stopped: the body's last step {:?} before", Duration::from_nanos(granted - last));
-    assert!(last < granted, "the body went on beside another");
+    let (bed, mut holder, guard) = stopped_until_another("stopped-body", Part::Body, "last ").await;
     assert_eq!(holder.hears("error "), "Lost Some(Dropped)");
     assert!(guard.is_valid() && holder.wait().success());
     guard.release().await.unwrap();
