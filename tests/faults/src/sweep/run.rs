@@ -185,7 +185,19 @@ impl Sweep {
                 } else {
                     proxy.heal()
                 }
-                ((Instant::now(), monotonic_ns()), again)
+                let healed = (Instant::now(), monotonic_ns());
+                if let Some((again, (_, OpCode::Connect))) = again.as_ref().zip(case.again) {
+                    // The rival may be in long before whoever was cut off comes back: where the deletion
+                    // was on its way before the frame that is lost.
+                    let comes_back = async {
+                        while again.hits() == 0 {
+                            sleep(Duration::from_millis(5)).await;
+                        }
+                    };
+                    // Whether it came is asked below.
+                    let _ = timeout(PATIENCE, comes_back).await;
+                }
+                (healed, again)
             };
             let (entered, (healed, again)) = tokio::join!(timeout(PATIENCE, during), heal);
             (entered, healed, again)
