@@ -29,6 +29,6 @@ impl LockDriver for Tickets {
 async fn main() -> Result<(), LockError> {
     let bakery = Session::embedded().mutex("bakery")?.with_driver(Tickets);
     let guard = bakery.acquire().await?;
-    println!("{} is served", guard.path());
+    println!("{} is served", guard.node_path());
     guard.release().await
 }

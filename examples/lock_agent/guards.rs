@@ -59,7 +59,7 @@ impl Guards {
             }
             shelf.last
         });
-        let (token, path) = (guard.token(), guard.path());
+        let (token, path) = (guard.token(), guard.node_path());
         let mut grant = json!({ "handle": handle, "token": token, "path": path, "at_ns": at_ns });
         if let Some(begun_ns) = begun_ns {
             grant["begun_ns"] = json!(begun_ns);

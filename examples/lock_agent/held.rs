@@ -22,12 +22,15 @@ impl Held {
     }
 
     /// The paths of the nodes, joined like the tokens.
-    pub(crate) fn path(&self) -> String {
+    pub(crate) fn node_path(&self) -> String {
         match self {
-            Held::One(guard) => guard.path().to_owned(),
-            Held::Several(guard) => {
-                guard.members().iter().map(|member| member.path()).collect::<Vec<_>>().join(",")
-            }
+            Held::One(guard) => guard.node_path().to_owned(),
+            Held::Several(guard) => guard
+                .members()
+                .iter()
+                .map(|member| member.node_path())
+                .collect::<Vec<_>>()
+                .join(","),
         }
     }
 

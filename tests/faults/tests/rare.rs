@@ -62,7 +62,7 @@ async fn a_deletion_whose_notification_is_lost_is_found_by_the_heartbeat() {
     // From now on the watch on its own node would tell, were it heard.
     until("the holder watches its node", || watched.hits() > 0).await;
     let mut raw = raw();
-    raw.delete(guard.path()).unwrap();
+    raw.delete(guard.node_path()).unwrap();
     // The heartbeat looks at the node itself.
     within("the loss", &control, short / 6, guard.lost()).await;
     assert!(!guard.is_valid());
@@ -122,7 +122,7 @@ async fn a_node_of_another_session_is_not_adopted_whatever_its_name() {
     let control = Control::of(ZooKeeper::shared());
     raw.delete(&foreign).unwrap();
     let guard = at_once("the grant", &control, waiting).await.unwrap();
-    assert_ne!(guard.path(), foreign);
+    assert_ne!(guard.node_path(), foreign);
     guard.release().await.unwrap();
     raw.delete("/adopt/a/keep").unwrap();
     raw.close().unwrap();
@@ -181,7 +181,7 @@ async fn a_session_that_the_server_replaced_without_a_word_is_noticed() {
     let owner = server
         .sessions()
         .into_iter()
-        .find(|session| session.ephemerals.iter().any(|path| path == next.path()));
+        .find(|session| session.ephemerals.iter().any(|path| path == next.node_path()));
     assert_eq!(owner.map(|owner| owner.id), victim.zookeeper_session().map(|(id, _)| id));
     assert!(!guard.is_valid(), "it was lost with its session");
     drop(guard);
@@ -204,7 +204,7 @@ async fn a_change_of_the_node_ahead_is_no_grant() {
     until("the waiter watches", || watched.hits() >= 2).await;
     // As somebody does who asks the holder to let go.
     let mut raw = raw();
-    raw.set_data(guard.path(), b"__REVOKE__").unwrap();
+    raw.set_data(guard.node_path(), b"__REVOKE__").unwrap();
     until("the waiter heard of it and watches again", || {
         watched.hits() >= 3 || waiting.is_finished()
     })

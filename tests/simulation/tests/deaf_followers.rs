@@ -38,7 +38,7 @@ fn a_lock_is_not_granted_on_the_answer_to_a_creation_from_before_the_end_of_its_
             asleep.sleep_until(asks).await;
             let guard = mutex.acquire().await.unwrap();
             let czxid = guard.fencing_token().czxid() as i64;
-            let life = judge.life(guard.path(), Some(czxid)).unwrap();
+            let life = judge.life(guard.node_path(), Some(czxid)).unwrap();
             tell.send((guard.is_valid(), life.gone)).unwrap();
         });
         for (at, silent) in [(DEAF.0, true), (DEAF.1, false)] {

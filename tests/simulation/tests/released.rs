@@ -85,7 +85,7 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
     let its = process.clone();
     process.spawn(async move {
         let guard = here.mutex("orders").unwrap().acquire().await.unwrap();
-        let node = (guard.path().to_owned(), guard.fencing_token().czxid() as i64);
+        let node = (guard.node_path().to_owned(), guard.fencing_token().czxid() as i64);
         asleep.sleep_until(at).await;
         let mut releasing = pin!(guard.release());
         if let Beside::Cut(after) = beside {

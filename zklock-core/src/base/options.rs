@@ -192,8 +192,8 @@ impl LockOptions {
     ///
     /// let options = LockOptions::new().linger(Duration::from_secs(5));
     /// let mutex = session.mutex("orders")?.with_options(options);
-    /// let first = mutex.acquire().await?.path().to_owned();
-    /// assert_eq!(mutex.acquire().await?.path(), first); // The same node.
+    /// let first = mutex.acquire().await?.node_path().to_owned();
+    /// assert_eq!(mutex.acquire().await?.node_path(), first); // The same node.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub const fn linger(mut self, linger: Duration) -> Self {
@@ -220,8 +220,8 @@ impl LockOptions {
     ///
     /// let options = LockOptions::new().fair(true);
     /// let mutex = session.mutex("orders")?.with_options(options);
-    /// let first = mutex.acquire().await?.path().to_owned();
-    /// assert_ne!(mutex.acquire().await?.path(), first); // A new node.
+    /// let first = mutex.acquire().await?.node_path().to_owned();
+    /// assert_ne!(mutex.acquire().await?.node_path(), first); // A new node.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub const fn fair(mut self, fair: bool) -> Self {

@@ -152,17 +152,19 @@ impl GuardView {
         self.grant.queue.lock_name()
     }
 
-    /// Returns the path of the node behind the guard. Tasks of one process that pass the lock to
-    /// each other share a node, and so a path.
+    /// Returns the path of the node behind the guard: of a multi-lock, that of its last member; of several
+    /// permits, that of the first. Tasks of one process that pass the lock to each other share a node, and
+    /// so a path. The directory in which the nodes of all contenders are is the lock's
+    /// [`path`](crate::lock::info::LockInfo::path).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.path().starts_with("/zklock/orders/_c_"));
+    /// assert!(guard.node_path().starts_with("/zklock/orders/_c_"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn path(&self) -> &str {
+    pub fn node_path(&self) -> &str {
         self.grant.lease.path()
     }
 

@@ -136,7 +136,7 @@ impl Site {
     /// let site = session.site("orders")?;
     /// assert!(site.children().await?.is_empty());
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.path().ends_with(&site.children().await?[0]));
+    /// assert!(guard.node_path().ends_with(&site.children().await?[0]));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///

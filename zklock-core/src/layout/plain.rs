@@ -40,7 +40,7 @@ impl Numbered {
     /// use zklock::layout::Numbered;
     ///
     /// let lock = session.mutex("jobs")?.with_driver(Numbered::new("job-"));
-    /// assert!(lock.acquire().await?.path().ends_with("/job-0000000000"));
+    /// assert!(lock.acquire().await?.node_path().ends_with("/job-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn new(word: &'static str) -> Self {
@@ -55,7 +55,7 @@ impl Numbered {
     /// use zklock::layout::Numbered;
     ///
     /// let lock = session.mutex("zk_lock")?.with_driver(Numbered::dlock());
-    /// assert!(lock.acquire().await?.path().ends_with("/zk_lock/sub_0000000000"));
+    /// assert!(lock.acquire().await?.node_path().ends_with("/zk_lock/sub_0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn dlock() -> Self {
@@ -70,7 +70,7 @@ impl Numbered {
     /// use zklock::layout::Numbered;
     ///
     /// let lock = session.mutex("lock")?.with_driver(Numbered::lock());
-    /// assert!(lock.acquire().await?.path().ends_with("/lock/lock-0000000000"));
+    /// assert!(lock.acquire().await?.node_path().ends_with("/lock/lock-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn lock() -> Self {
@@ -123,8 +123,8 @@ impl LockDriver for Numbered {
 /// use zklock::layout::ReadWriteNodes;
 ///
 /// let lock = session.rw_lock("lock-node")?.with_driver(ReadWriteNodes);
-/// assert!(lock.read().await?.path().ends_with("/read-node0000000000"));
-/// assert!(lock.write().await?.path().ends_with("/write-node0000000001"));
+/// assert!(lock.read().await?.node_path().ends_with("/read-node0000000000"));
+/// assert!(lock.write().await?.node_path().ends_with("/write-node0000000001"));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,7 +199,7 @@ impl HostNodes {
     /// use zklock::layout::HostNodes;
     ///
     /// let lock = session.rw_lock("shared_lock")?.with_driver(HostNodes::of("10.0.0.7"));
-    /// assert!(lock.read().await?.path().ends_with("/10.0.0.7-R-0000000000"));
+    /// assert!(lock.read().await?.node_path().ends_with("/10.0.0.7-R-0000000000"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn of(host: impl Into<String>) -> Self {
@@ -260,7 +260,7 @@ impl LockDriver for HostNodes {
 /// use zklock::layout::OneNode;
 ///
 /// let lock = session.mutex("exclusive_lock")?.with_driver(OneNode);
-/// assert_eq!(lock.acquire().await?.path(), "/zklock/exclusive_lock/lock");
+/// assert_eq!(lock.acquire().await?.node_path(), "/zklock/exclusive_lock/lock");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -110,7 +110,8 @@ impl LockInfo {
         &self.name
     }
 
-    /// Returns the path of the lock's directory; of a semaphore, that of its permits.
+    /// Returns the path of the lock's directory; of a semaphore, that of its permits. The path of a
+    /// holder's node is [`GuardView::node_path`](crate::guard::view::GuardView::node_path).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

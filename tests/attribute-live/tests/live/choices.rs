@@ -72,7 +72,7 @@ async fn defaults_of_the_session_are_those_of_the_attribute() {
 
 #[zk_locked("defaults")]
 async fn by_defaults() -> Result<String, LockError> {
-    Ok(current().view().unwrap().path().to_owned())
+    Ok(current().view().unwrap().node_path().to_owned())
 }
 
 #[zk_locked("defaults", timeout = "3s", retries = 3)]
@@ -116,12 +116,12 @@ async fn habits_and_layouts_of_the_session_are_those_of_the_attribute() {
 
 #[zk_locked("habits", fair)]
 async fn fair() -> Result<String, LockError> {
-    Ok(current().view().unwrap().path().to_owned())
+    Ok(current().view().unwrap().node_path().to_owned())
 }
 
 #[zk_locked("lingers", linger = "1h")]
 async fn lingers() -> Result<String, LockError> {
-    Ok(current().view().unwrap().path().to_owned())
+    Ok(current().view().unwrap().node_path().to_owned())
 }
 
 #[zk_locked("lingers", linger = Duration::from_secs(1), try_once = true)]

@@ -8,7 +8,7 @@ use zklock::testing::TestLocks;
 use zklock::{ErrorKind, LockError, current, zk_locked};
 
 fn node() -> String {
-    current().view().map(|view| view.path().to_owned()).unwrap_or_default()
+    current().view().map(|view| view.node_path().to_owned()).unwrap_or_default()
 }
 
 #[zk_locked("kazoo", driver = Kazoo::default())]

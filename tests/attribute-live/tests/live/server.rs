@@ -32,7 +32,7 @@ impl Work {
     }
 
     fn begin(&self) {
-        let path = current().view().unwrap().path().to_owned();
+        let path = current().view().unwrap().node_path().to_owned();
         *self.path.lock().unwrap() = path;
         self.inside.notify_one();
     }

@@ -239,7 +239,7 @@ async fn by_default_a_number_that_is_the_name_of_another_lock_is_skipped_in_time
         made_by_others(store, "/zklock/a/sub_0000000001/in-use").await;
         let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
         let guard = mutex.acquire_tries().await.unwrap();
-        assert_eq!(guard.path(), "/zklock/a/sub_0000000002");
+        assert_eq!(guard.node_path(), "/zklock/a/sub_0000000002");
         guard.release().await.unwrap();
     })
     .await;
@@ -320,7 +320,7 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
             (stepped_down, read())
         };
         let reading = timeout(LONG, reading).await.unwrap().unwrap();
-        assert_ne!(stepped_down.path(), reading.path());
+        assert_ne!(stepped_down.node_path(), reading.node_path());
         stepped_down.release().await.unwrap();
         assert!(reading.is_valid());
         let error = lock.try_write().await.unwrap_err();
@@ -397,7 +397,7 @@ async fn the_only_node_of_a_lock_is_not_in_the_way_once_it_has_gone() {
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap().with_driver(OneNode);
     let held = mutex.acquire().await.unwrap();
-    let path = held.path().to_owned();
+    let path = held.node_path().to_owned();
     held.release().await.unwrap();
     let raw = client(&store).await;
     raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();

@@ -82,7 +82,7 @@ fn the_exclusive_lock_of_the_documents_is_a_mutex_for_threads() {
     let session = Session::embedded();
     let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
     let guard = lock.blocking_acquire().unwrap();
-    assert_eq!(guard.path(), "/zklock/a/lock");
+    assert_eq!(guard.node_path(), "/zklock/a/lock");
     assert!(!guard.is_revoked());
     guard.blocking_release().unwrap();
 }

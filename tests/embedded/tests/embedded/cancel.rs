@@ -28,7 +28,7 @@ async fn a_cancelled_waiter_removes_its_node() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let nodes = contenders(&store, "/zklock/a").await;
     assert_eq!(nodes.len(), 1);
-    assert!(held.path().ends_with(&nodes[0]) && held.is_valid());
+    assert!(held.node_path().ends_with(&nodes[0]) && held.is_valid());
     held.release().await.unwrap();
     drop(mutex.try_acquire().await.unwrap());
 }

@@ -177,10 +177,11 @@ async fn those_whose_time_is_over_ask_together_who_holds() {
         for waiter in waiting {
             let error = waiter.await.unwrap().unwrap_err();
             let holder = error.holder().map(|holder| &*holder.node);
-            assert!(error.is_busy() && holder.is_some_and(|node| held.path().ends_with(node)));
+            assert!(error.is_busy() && holder.is_some_and(|node| held.node_path().ends_with(node)));
         }
         let asked = store.recorded();
-        let asked = asked.iter().filter(|one| one.op == Op::Get && one.path == held.path()).count();
+        let asked =
+            asked.iter().filter(|one| one.op == Op::Get && one.path == held.node_path()).count();
         assert!((1..=3).contains(&asked), "{asked} reads for {count} waiters, fair: {fair}");
     }
 }

@@ -317,7 +317,7 @@ async fn a_try_between_two_callers_is_told_who_was_given_the_lock() {
     let tried = mutex.try_acquire().await.unwrap_err();
     let next = next.await.unwrap().unwrap();
     let holder = tried.holder().map(|holder| &*holder.node);
-    assert!(tried.is_busy() && next.path().ends_with(holder.unwrap()), "{tried:#}");
+    assert!(tried.is_busy() && next.node_path().ends_with(holder.unwrap()), "{tried:#}");
 }
 
 /// At the bound of handoffs it is asked whether somebody stands behind the readers.

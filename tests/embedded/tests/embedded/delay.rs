@@ -169,7 +169,7 @@ async fn a_late_release_leaves_the_mark_of_the_next() {
     let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let start = Instant::now();
-    client(&store).await.delete(guard.path()).await.unwrap();
+    client(&store).await.delete(guard.node_path()).await.unwrap();
     let next = waiting.await.unwrap();
     about(start.elapsed(), DELAY);
     let marked = mark(&store).await;
@@ -329,7 +329,7 @@ async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer()
     written.release().await.unwrap();
     let guard = reading.await.unwrap();
     let nodes = contenders(&store, "/zklock/a").await;
-    assert!(guard.is_valid() && nodes.len() == 1 && guard.path().ends_with(&nodes[0]));
+    assert!(guard.is_valid() && nodes.len() == 1 && guard.node_path().ends_with(&nodes[0]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ async fn there_is_one_node_and_whoever_made_it_holds_the_lock() {
     let other = on(&store);
     let lock = session.mutex("a").unwrap().with_driver(zklock::layout::OneNode);
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(guard.path(), "/zklock/a/lock");
+    assert_eq!(guard.node_path(), "/zklock/a/lock");
     let error = other
         .mutex("a")
         .unwrap()

@@ -22,7 +22,7 @@ async fn a_create_whose_reply_is_lost_leaves_exactly_the_reported_node() {
         let guard = mutex.acquire().await.unwrap();
         let nodes = contenders(&store, "/zklock/a").await;
         assert_eq!(nodes.len(), 1);
-        assert!(guard.path().ends_with(&nodes[0]));
+        assert!(guard.node_path().ends_with(&nodes[0]));
         guard.release().await.unwrap();
         assert!(contenders(&store, "/zklock/a").await.is_empty());
     }
@@ -234,7 +234,7 @@ async fn guards_are_lost_with_their_session() {
 async fn a_node_deleted_from_outside_is_lost() {
     let (store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    client(&store).await.delete(guard.path()).await.unwrap();
+    client(&store).await.delete(guard.node_path()).await.unwrap();
     tokio::time::timeout(Duration::from_secs(2), guard.lost()).await.unwrap();
     assert!(!guard.is_valid());
     drop(on(&store).mutex("a").unwrap().try_acquire().await.unwrap());

@@ -42,7 +42,7 @@ async fn a_stale_holder_is_refused_by_the_server() {
         .unwrap();
     // The news of the deletion does not come through.
     store.faults(session.zookeeper_session().unwrap().0).hold_replies();
-    outside.delete(guard.path()).await.unwrap();
+    outside.delete(guard.node_path()).await.unwrap();
     assert!(guard.is_valid());
     let fenced = guard.fenced();
     let writing = fenced.set("/state", b"stale");

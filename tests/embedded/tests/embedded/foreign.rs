@@ -146,7 +146,7 @@ async fn foreign_and_malformed_children_are_in_nobodys_way_in_any_layout() {
             tried.unwrap().release().await.unwrap();
         } else {
             let holder = tried.unwrap_err().holder().unwrap().node.clone();
-            assert!(guard.path().ends_with(&holder), "{layout}: {holder}");
+            assert!(guard.node_path().ends_with(&holder), "{layout}: {holder}");
         }
         let queue = match lock(&session).unwrap() {
             AnyLock::Mutex(mutex) => mutex.site(),

@@ -240,7 +240,7 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
             let there = locks(&on(&store), Handoffs::NONE).swap_remove(kind).1;
             let lock = locks(&session, Handoffs::NONE).swap_remove(kind).1;
             let guard = lock.acquire().await.unwrap();
-            let node = guard.path().to_owned();
+            let node = guard.node_path().to_owned();
             let theirs = crate::spawn(async move {
                 if is_wanted {
                     let guard = there.acquire().await.unwrap();
@@ -252,7 +252,7 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
             let next = crate::spawn(async move {
                 let guard = lock.acquire().await.unwrap();
                 sleep(LONG).await;
-                guard.path().to_owned()
+                guard.node_path().to_owned()
             });
             settle().await;
             let faults = store.faults(session.zookeeper_session().unwrap().0);

@@ -143,10 +143,10 @@ async fn tasks_of_the_process_wait_for_the_end_too() {
     let mutex = held(&session, "a");
     let start = Instant::now();
     let guard = mutex.acquire().await.unwrap();
-    let (token, path) = (guard.fencing_token(), guard.path().to_owned());
+    let (token, path) = (guard.fencing_token(), guard.node_path().to_owned());
     let waiting = crate::spawn(async move {
         let guard = mutex.acquire().await.unwrap();
-        (guard.fencing_token(), guard.path().to_owned())
+        (guard.fencing_token(), guard.node_path().to_owned())
     });
     tokio::time::sleep(SECOND).await;
     guard.release().await.unwrap();

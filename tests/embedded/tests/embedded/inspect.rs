@@ -50,7 +50,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
     let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holder, one.here)).collect();
     let mutex = Mode::Mutex;
     assert_eq!(modes, [(mutex, true, true), (mutex, false, false), (mutex, false, false)]);
-    assert!(guard.path().ends_with(&queue[0].node));
+    assert!(guard.node_path().ends_with(&queue[0].node));
     assert_eq!(queue[0].owner.pid, Some(std::process::id()));
     assert!(queue[0].owner.since.is_some());
     assert_eq!(queue[1].owner.host, "10.0.0.7");
@@ -118,7 +118,7 @@ async fn a_revocation_marks_the_holders_node_and_reaches_the_observer() {
     let (pid, mut owner) = (std::process::id(), Owner::default());
     while owner.pid != Some(pid) {
         tokio::task::yield_now().await;
-        owner = Owner::from_payload(&client.get(guard.path()).await.unwrap().0);
+        owner = Owner::from_payload(&client.get(guard.node_path()).await.unwrap().0);
     }
     assert!(owner.revoked);
     // A wish is no loss.
@@ -152,15 +152,15 @@ async fn events_begin_with_the_queue_as_it_is_and_go_on_in_order() {
     let other = on(&store);
     let watcher = on(&store);
     let mut events = watcher.site("a").unwrap().events();
-    assert_eq!(told(events.next().await), ("joined", node(first.path())));
-    assert_eq!(told(events.next().await), ("granted", node(first.path())));
+    assert_eq!(told(events.next().await), ("joined", node(first.node_path())));
+    assert_eq!(told(events.next().await), ("granted", node(first.node_path())));
     let waiting = crate::spawn({
         let mutex = other.mutex("a").unwrap();
         async move { mutex.acquire().await.unwrap() }
     });
     let (what, second) = told(events.next().await);
     assert_eq!(what, "joined");
-    let gone = node(first.path());
+    let gone = node(first.node_path());
     first.release().await.unwrap();
     assert_eq!(told(events.next().await), ("left", gone));
     assert_eq!(told(events.next().await), ("granted", second.clone()));
@@ -215,7 +215,7 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     for busy in busy {
         drop(busy.await.unwrap());
     }
-    let owner = client(&store).await.get(guard.path()).await.unwrap().1.owner;
+    let owner = client(&store).await.get(guard.node_path()).await.unwrap().1.owner;
     assert_ne!(owner, first);
 
     let site = session.site("a").unwrap();
@@ -242,13 +242,13 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     let first = semaphore.acquire().await.unwrap();
     let before = site.contenders().await.unwrap();
     let faults = store.faults(watcher.zookeeper_session().unwrap().0);
-    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(first.path()).times(9));
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(first.node_path()).times(9));
     let second = semaphore.acquire().await.unwrap();
     let refused = site.contenders().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "it can be read");
     let now = site.contenders_since(&before).await.unwrap();
     let paths: Vec<_> = now.iter().map(|one| format!("{}/{}", site.path(), one.node)).collect();
-    assert_eq!(paths, [first.path(), second.path()]);
+    assert_eq!(paths, [first.node_path(), second.node_path()]);
     assert_eq!((&now[0], now.iter().all(|one| one.holder)), (&before[0], true));
 }
 
@@ -287,13 +287,13 @@ async fn of_several_permits_each_node_tells_of_its_own_holder() {
     let next = semaphore("invoice");
     let next = crate::spawn(async move { next.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let path = first.path().to_owned();
+    let path = first.node_path().to_owned();
     drop(first);
     let next = next.await.unwrap();
-    assert_eq!(next.path(), path, "it was handed on");
+    assert_eq!(next.node_path(), path, "it was handed on");
     let queue = site.contenders().await.unwrap();
     let told = |guard: &zklock::SemaphorePermit| {
-        let one = queue.iter().find(|one| one.node == node(guard.path())).unwrap();
+        let one = queue.iter().find(|one| one.node == node(guard.node_path())).unwrap();
         (one.owner.label.as_deref(), one.holder, one.here)
     };
     assert_eq!(told(&next), (Some("invoice"), true, true));
@@ -494,7 +494,7 @@ async fn a_lock_that_is_called_as_a_contender_is_not_asked_to_release() {
         assert_eq!(reads, 1, "{path}");
     }
     let written = asked.iter().filter(|one| one.op == Op::Set).map(|one| &*one.path);
-    assert_eq!(written.collect::<Vec<_>>(), [guard.path()]);
+    assert_eq!(written.collect::<Vec<_>>(), [guard.node_path()]);
 }
 
 /// The server removes `leases` when nobody has a permit: who waits there is seen all the same.
@@ -563,5 +563,5 @@ async fn the_nodes_of_a_directory_are_listed_with_one_request() {
     let asked = store.recorded().into_iter().filter(|one| one.session == own);
     assert_eq!(asked.map(|one| one.op).collect::<Vec<_>>(), [Op::Children]);
     names.sort();
-    assert_eq!(names, [node(guard.path()), "b".to_owned()]);
+    assert_eq!(names, [node(guard.node_path()), "b".to_owned()]);
 }

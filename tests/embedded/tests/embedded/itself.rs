@@ -468,7 +468,7 @@ async fn a_blocking_acquire_waits_behind_what_its_own_thread_lost_where_the_node
             store.faults(session.zookeeper_session().unwrap().0).reconnect();
             for (_, lost) in &lost {
                 let view = lost.view();
-                let (directory, _) = view.path().rsplit_once('/').unwrap();
+                let (directory, _) = view.node_path().rsplit_once('/').unwrap();
                 for name in contenders(&store, directory).await {
                     client(&store).await.delete(&format!("{directory}/{name}")).await.unwrap();
                 }

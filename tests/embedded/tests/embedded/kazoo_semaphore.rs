@@ -54,7 +54,7 @@ async fn nodes_and_data_are_those_of_kazoo() {
     assert_eq!(names.len(), 2);
     assert!(names.iter().all(|name| name.len() == 32
         && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))));
-    assert!(two.path().starts_with("/zklock/printers/"));
+    assert!(two.node_path().starts_with("/zklock/printers/"));
     assert_eq!(semaphore.path(), PRINTERS);
     // The inner lock is let go, and its directory stays: kazoo stands no other.
     assert!(contenders(&store, INNER).await.is_empty());
@@ -76,7 +76,7 @@ async fn the_identifier_is_the_payload_of_permits_and_of_the_inner_lock() {
     store.record();
     let permit = session.semaphore("printers", 1).unwrap().acquire().await.unwrap();
     let peer = client(&store).await;
-    assert_eq!(peer.get(permit.path()).await.unwrap().0, b"printer 7");
+    assert_eq!(peer.get(permit.node_path()).await.unwrap().0, b"printer 7");
     permit.release().await.unwrap();
     // Directories stay, whatever the locks of the session do.
     assert!(peer.get(PRINTERS).await.is_ok() && peer.get(INNER).await.is_ok());
@@ -90,7 +90,7 @@ async fn the_identifier_is_that_of_the_layout_that_was_set_last() {
     let named = |name: &str| Kazoo::default().identifier(name);
     let printers = session.semaphore("printers", 2).unwrap().with_driver(named("worker-7"));
     let permit = printers.acquire().await.unwrap();
-    assert_eq!(client(&store).await.get(permit.path()).await.unwrap().0, b"worker-7");
+    assert_eq!(client(&store).await.get(permit.node_path()).await.unwrap().0, b"worker-7");
     // One queue makes nodes for all who use it in this session. Another session has its own.
     let here = session.semaphore("printers", 2).unwrap_err();
     let again = printers.clone().with_driver(named("worker-8")).acquire().await.unwrap_err();

@@ -32,7 +32,7 @@ async fn a_driver_of_ones_own_names_the_nodes_and_excludes() {
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap().with_driver(Tickets);
     let guard = mutex.acquire().await.unwrap();
-    assert!(guard.path().starts_with("/zklock/a/ticket-"), "{}", guard.path());
+    assert!(guard.node_path().starts_with("/zklock/a/ticket-"), "{}", guard.node_path());
     let other = Session::embedded_builder(&store).driver(Tickets).open().unwrap();
     let error = other.mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert!(error.is_busy(), "{error}");
@@ -59,7 +59,7 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
         ("x", root.mutex("x").unwrap().with_driver(OneNode), "/x/lock"),
     ] {
         let guard = mutex.acquire().await.unwrap();
-        assert_eq!(guard.path(), path);
+        assert_eq!(guard.node_path(), path);
         guard.release().await.unwrap();
         // These stay, as the documents' programs make them.
         let client = client(&store).await;
@@ -70,7 +70,7 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
     }
     let kazoo = root.mutex("python").unwrap().with_driver(Kazoo::default());
     let guard = kazoo.acquire().await.unwrap();
-    assert!(guard.path().ends_with("__lock__0000000000"), "{}", guard.path());
+    assert!(guard.node_path().ends_with("__lock__0000000000"), "{}", guard.node_path());
     let refused = root.mutex("shared_lock").unwrap().with_driver(host).acquire().await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
 }
@@ -80,7 +80,7 @@ async fn kazoos_identifier_is_the_payload() {
     let (store, session) = store();
     let layout = Kazoo::default().identifier("importer 7");
     let guard = session.mutex("a").unwrap().with_driver(layout).acquire().await.unwrap();
-    let (data, _) = client(&store).await.get(guard.path()).await.unwrap();
+    let (data, _) = client(&store).await.get(guard.node_path()).await.unwrap();
     assert_eq!(data, b"importer 7");
 }
 
@@ -344,7 +344,7 @@ async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
     let mut paths = Vec::new();
     for _ in 0..3 {
         let guard = mutex.acquire().await.unwrap();
-        paths.push(guard.path().to_owned());
+        paths.push(guard.node_path().to_owned());
         guard.release().await.unwrap();
     }
     let path = |number| format!("/zklock/a/sub_000000000{number}");
@@ -367,7 +367,7 @@ async fn a_contender_with_the_former_name_of_another_lock_is_waited_for() {
     let third = layout(&session);
     let third = crate::spawn(async move { third.acquire().await });
     tokio::time::sleep(SETTLED).await;
-    assert_eq!(held.path(), "/zklock/a/sub_0000000000");
+    assert_eq!(held.node_path(), "/zklock/a/sub_0000000000");
     held.release().await.unwrap();
     let next = next.await.unwrap().unwrap();
     tokio::time::sleep(SETTLED).await;
@@ -381,7 +381,7 @@ async fn a_contender_with_the_former_name_of_another_lock_is_waited_for() {
     let first = layout(&on(&store)).acquire().await.unwrap();
     first.release().await.unwrap();
     let again = layout(&on(&store)).acquire().await.unwrap();
-    assert_eq!(again.path(), "/zklock/a/sub_0000000001");
+    assert_eq!(again.node_path(), "/zklock/a/sub_0000000001");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(again.is_valid() && !third.is_finished(), "two are inside");
     again.release().await.unwrap();

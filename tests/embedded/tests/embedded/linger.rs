@@ -133,7 +133,7 @@ async fn a_try_elsewhere_lets_all_readers_give_way_that_linger() {
     let start = tokio::time::Instant::now();
     let busy = writer.try_write().await.unwrap_err();
     assert!(busy.is_busy() && start.elapsed() < Duration::from_millis(101), "{busy}");
-    assert!(reads.path().ends_with(&busy.holder().unwrap().node), "{busy:#}");
+    assert!(reads.node_path().ends_with(&busy.holder().unwrap().node), "{busy:#}");
     drop(reads);
     // One time for all: behind two that read and could have lingered, it is not waited for both.
     let reads = [&reading[0], &reading[1]].map(lingering_reads);
@@ -175,10 +175,10 @@ async fn a_node_that_was_created_by_one_who_does_not_linger_does_not() {
         async move { mutex.acquire().await }
     });
     tokio::task::yield_now().await;
-    let path = first.path().to_owned();
+    let path = first.node_path().to_owned();
     first.release().await.unwrap();
     let next = next.await.unwrap().unwrap();
-    assert_eq!(next.path(), path);
+    assert_eq!(next.node_path(), path);
     store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(20));
     next.release().await.unwrap();
     drop(on(&store).mutex("a").unwrap().try_acquire().await.unwrap());

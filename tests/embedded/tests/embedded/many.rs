@@ -73,7 +73,7 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     // Three quarters of what the client can send again; whom there is no room for looks slowly.
-    let most = 96 * 1024 / held[0].path().len();
+    let most = 96 * 1024 / held[0].node_path().len();
     let watches = faults.pending_watches();
     assert!((most * 9 / 10..=most).contains(&watches), "{watches} of {most}");
     drop(held);

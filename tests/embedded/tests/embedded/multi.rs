@@ -254,7 +254,7 @@ async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
             let seen = zklock::current().view().map(|view| view.fencing_tokens());
             assert_eq!(seen, Some(guard.fencing_tokens()));
             let client = crate::support::client(&store).await;
-            client.delete(guard.members()[0].path()).await.unwrap();
+            client.delete(guard.members()[0].node_path()).await.unwrap();
             settle().await;
             assert!(!zklock::current().is_valid(), "the first member is lost");
             zklock::current().lost().await;
@@ -339,7 +339,7 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
         settle().await;
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
         let (id, generation) = session.zookeeper_session().unwrap();
-        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.node_path());
         store.faults(id).inject(refused.times(u64::MAX));
         assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
         let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
@@ -392,7 +392,7 @@ fn alone(session: &Session, name: &str) -> zklock::Mutex {
 async fn beside_a_stuck_node(name: &str) -> (Embedded, Session, zklock::MutexGuard) {
     let (store, session) = store();
     let held = alone(&session, name).acquire().await.unwrap();
-    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.node_path());
     store.faults(session.zookeeper_session().unwrap().0).inject(refused.times(u64::MAX));
     (store, session, held)
 }
@@ -407,7 +407,7 @@ async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is
     mutex("a", lingers).acquire().await.unwrap().release().await.unwrap();
     let other = mutex("c", alone).acquire().await.unwrap();
     let (id, generation) = session.zookeeper_session().unwrap();
-    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(other.path());
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(other.node_path());
     store.faults(id).inject(refused.times(u64::MAX));
     assert_eq!(other.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
     let rival = on(&store);

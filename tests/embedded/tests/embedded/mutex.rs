@@ -15,7 +15,7 @@ async fn it_is_free_held_and_free_again() {
     let guard = mutex.acquire().await.unwrap();
     assert!(guard.is_valid() && !guard.remaining().is_zero());
     assert_eq!(contenders(&store, "/zklock/orders/create").await.len(), 1);
-    assert!(guard.path().starts_with("/zklock/orders/create/_c_"));
+    assert!(guard.node_path().starts_with("/zklock/orders/create/_c_"));
     guard.release().await.unwrap();
     assert!(contenders(&store, "/zklock/orders/create").await.is_empty());
     mutex.acquire().await.unwrap().release().await.unwrap();

@@ -247,7 +247,7 @@ async fn only_what_somebody_was_granted_is_logged_as_lost() {
     permit.release().await.unwrap();
     let permit = waiting.await.unwrap();
     assert_eq!(losses(), 0);
-    outside.delete(permit.path()).await.unwrap();
+    outside.delete(permit.node_path()).await.unwrap();
     permit.lost().await;
     assert_eq!(losses(), 1);
 }
@@ -350,7 +350,7 @@ async fn events_say_how_long_it_was_waited_for_and_held_and_how_it_came() {
     let writer = other.rw_lock("rw").unwrap().write().await.unwrap();
     let reader = session.rw_lock("rw").unwrap();
     let error = reader.with_options(LockOptions::new().timeout(SECOND)).read_tries().await;
-    let node = writer.path().rsplit('/').next().unwrap();
+    let node = writer.node_path().rsplit('/').next().unwrap();
     match of_lock(&told) {
         Event::NotAcquired { lock, mode: Mode::Read, error, waited, .. } => {
             assert!(*lock == *"rw" && error.holder().is_some_and(|holder| holder.node == node));
@@ -390,7 +390,7 @@ async fn a_loss_says_why() {
         released.unwrap();
         assert_eq!(guard.fencing_token(), FencingToken::new(czxid, 1));
         match reason {
-            LossReason::Deleted => outside.delete(guard.path()).await.unwrap(),
+            LossReason::Deleted => outside.delete(guard.node_path()).await.unwrap(),
             LossReason::Broken => {
                 let site = session.site(name).unwrap();
                 let queue = site.contenders().await.unwrap();

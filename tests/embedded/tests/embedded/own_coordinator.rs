@@ -125,7 +125,7 @@ fn watched_after_a_wait(driver: impl LockDriver + Clone, waits_with: usize) -> (
     assert!(start.elapsed() < session.timing().unwrap().heartbeat / 2, "{:?}", start.elapsed());
     until_watches(&store, id, 1);
     let after = start.elapsed();
-    block_on(client_deletes(&store, guard.path()));
+    block_on(client_deletes(&store, guard.node_path()));
     block_on(guard.lost());
     (watches, after)
 }

@@ -166,10 +166,10 @@ async fn who_cannot_be_seen_behind_is_taken_to_be_there() {
     driver.shake(LOOKING_BEHIND);
     let next = crate::spawn(async move { mutex.acquire().await });
     settle().await;
-    let before = guard.path().to_owned();
+    let before = guard.node_path().to_owned();
     drop(guard);
     let next = next.await.unwrap().unwrap();
-    assert_ne!(next.path(), before, "it went to the back of the queue");
+    assert_ne!(next.node_path(), before, "it went to the back of the queue");
 }
 
 #[tokio::test(start_paused = true)]

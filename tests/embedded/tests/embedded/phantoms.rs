@@ -28,7 +28,7 @@ fn unknown(store: &Embedded, session: &Session, path: &str, times: u64) {
 async fn who_waits_for_a_phantom_goes_to_a_server_that_does_not_show_it() {
     let (store, session) = store();
     let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    unknown(&store, &session, phantom.path(), u64::MAX);
+    unknown(&store, &session, phantom.node_path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
     let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
@@ -37,7 +37,7 @@ async fn who_waits_for_a_phantom_goes_to_a_server_that_does_not_show_it() {
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "its node stays behind");
     let error = session.mutex("b").unwrap().acquire_timeout(LONG).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(format!("{error:#}").contains(phantom.path()), "{error}");
+    assert!(format!("{error:#}").contains(phantom.node_path()), "{error}");
     // As on another server.
     phantom.release().await.unwrap();
     let guard = timeout(LONG, waiting).await.unwrap().unwrap().unwrap();
@@ -50,7 +50,7 @@ async fn guards_of_the_session_that_is_left_stay_valid() {
     let (store, session) = store();
     let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let held = session.mutex("b").unwrap().acquire().await.unwrap();
-    unknown(&store, &session, phantom.path(), u64::MAX);
+    unknown(&store, &session, phantom.node_path(), u64::MAX);
     let mutex = session.mutex("a").unwrap();
     let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(LONG).await;
@@ -81,7 +81,7 @@ async fn a_node_that_the_leader_knows_after_all_is_waited_for() {
     let (store, session) = store();
     let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     // Gone at the check and there again, as a name that recurs may be.
-    unknown(&store, &session, held.path(), 1);
+    unknown(&store, &session, held.node_path(), 1);
     let mutex = session.mutex("a").unwrap();
     let waiting = crate::spawn(async move { mutex.acquire().await });
     sleep(10 * LONG).await;
@@ -161,7 +161,7 @@ async fn short_deadlines_and_tries_find_a_phantom_as_well() {
     for tries in [false, true] {
         let (store, session) = store();
         let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-        unknown(&store, &session, phantom.path(), u64::MAX);
+        unknown(&store, &session, phantom.node_path(), u64::MAX);
         let mutex = session.mutex("a").unwrap();
         let start = tokio::time::Instant::now();
         while generation(&session) == Some(1) {

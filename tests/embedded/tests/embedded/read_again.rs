@@ -67,7 +67,9 @@ async fn a_task_reads_again_though_a_writer_waits() {
         let tried = again.try_read().await.unwrap();
         let timed = again.read_timeout(LIMIT).await.unwrap();
         assert!([&plain, &tried, &timed].iter().all(|guard| guard.is_valid()));
-        assert!([&plain, &tried, &timed].iter().all(|guard| guard.path() == first.path()));
+        assert!(
+            [&plain, &tried, &timed].iter().all(|guard| guard.node_path() == first.node_path())
+        );
         settle().await;
         // The others keep their places.
         assert!(!writer.is_finished() && !reader.is_finished());
@@ -251,7 +253,7 @@ async fn who_reads_in_a_session_that_is_used_no_more_reads_again() {
     assert!(!writer.is_finished() && !reader.is_finished());
     let again = timeout(LIMIT, lock(&session).read()).await.expect("it waits for itself").unwrap();
     let tried = lock(&session).try_read().await.unwrap();
-    assert!(again.path() == reading.path() && tried.path() == reading.path());
+    assert!(again.node_path() == reading.node_path() && tried.node_path() == reading.node_path());
     drop((reading, again));
     settle().await;
     assert!(!writer.is_finished(), "a writer is in beside a reader");

@@ -27,7 +27,7 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
     };
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
-    client(&store).await.set(guard.path(), b"__REVOKE__").await.unwrap();
+    client(&store).await.set(guard.node_path(), b"__REVOKE__").await.unwrap();
     guard.revoked().await;
     assert!(guard.is_revoked() && guard.is_valid());
     drop(guard);
@@ -44,7 +44,7 @@ async fn a_revoked_writer_that_steps_down_is_a_revoked_reader() {
     let lock = session.rw_lock("a").unwrap();
     let lock = lock.with_options(LockOptions::default().revocable(true));
     let writer = lock.write().await.unwrap().detach();
-    client(&store).await.set(writer.path(), b"__REVOKE__").await.unwrap();
+    client(&store).await.set(writer.node_path(), b"__REVOKE__").await.unwrap();
     writer.revoked().await;
     let reader = writer.downgrade().await.unwrap().detach();
     assert!(reader.is_revoked() && reader.is_valid());
@@ -62,7 +62,7 @@ async fn no_reader_joins_readers_that_are_asked_to_release_and_is_told_so() {
     // Of no task: who reads around a call gives it the lock again.
     let reader = lock.read().await.unwrap().detach();
     drop(lock.try_read().await.unwrap());
-    client(&store).await.set(reader.path(), b"__REVOKE__").await.unwrap();
+    client(&store).await.set(reader.node_path(), b"__REVOKE__").await.unwrap();
     reader.revoked().await;
     let refused = lock.try_read().await.unwrap_err();
     assert!(refused.is_busy(), "{refused:#}");
@@ -80,13 +80,13 @@ async fn a_revoked_lock_does_not_linger() {
     let options = LockOptions::default().revocable(true).linger(Duration::from_secs(60));
     let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();
-    client(&store).await.set(guard.path(), b"__REVOKE__").await.unwrap();
+    client(&store).await.set(guard.node_path(), b"__REVOKE__").await.unwrap();
     guard.revoked().await;
     drop(guard);
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     // And while it lingers it goes when it is asked.
-    let path = mutex.acquire().await.unwrap().path().to_owned();
+    let path = mutex.acquire().await.unwrap().node_path().to_owned();
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     client(&store).await.set(&path, b"__REVOKE__").await.unwrap();

@@ -186,14 +186,14 @@ async fn without_a_writer_elsewhere_readers_keep_their_node_past_the_bound() {
     let bound = Handoffs::new().most(3).within(Duration::from_secs(1));
     let lock = lock(&session).with_options(LockOptions::default().handoffs(bound));
     let first = lock.read().await.unwrap();
-    let node = first.path().to_owned();
+    let node = first.node_path().to_owned();
     let mut guards = vec![first];
     for _ in 0..20 {
         let lock = lock.clone();
         let reader = async move { lock.read_timeout(Duration::from_secs(1)).await.unwrap() };
         guards.push(crate::spawn(reader).await.unwrap());
     }
-    assert!(guards.iter().all(|guard| guard.path() == node));
+    assert!(guards.iter().all(|guard| guard.node_path() == node));
     assert_eq!(queue(&store).await, "R");
 }
 
@@ -298,7 +298,8 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
     let beside = session.mutex("b").unwrap().acquire().await.unwrap();
     let writing = lock(&session).write().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+    let (path, stranger, other) =
+        (writing.node_path().to_owned(), client(&store).await, on(&store));
     faults.hold_requests();
     let stepping = crate::spawn(writing.downgrade());
     settle().await;
@@ -306,7 +307,7 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
     stranger.delete("/zklock/a").await.unwrap();
     let reading = lock(&other).read().await.unwrap();
     let number = |path: &str| path[path.len() - 10..].to_owned();
-    assert_eq!(number(reading.path()), number(&path));
+    assert_eq!(number(reading.node_path()), number(&path));
     faults.release();
     let refused = stepping.await.unwrap().unwrap_err();
     assert!(refused.error().is_lost(), "{refused}");
@@ -326,7 +327,8 @@ async fn deletes_no_node_of_another(driver: impl LockDriver + Clone + 'static) {
     let beside = session.mutex("b").unwrap().acquire().await.unwrap();
     let writing = lock(&session).write().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+    let (path, stranger, other) =
+        (writing.node_path().to_owned(), client(&store).await, on(&store));
     faults.inject(Fault::forget_reply().on(Op::Create).path("/a/").times(100));
     let stepping = crate::spawn(writing.downgrade());
     settle().await;
@@ -338,7 +340,7 @@ async fn deletes_no_node_of_another(driver: impl LockDriver + Clone + 'static) {
         stranger.delete(gone).await.unwrap();
     }
     let reading = lock(&other).read().await.unwrap();
-    assert_eq!(reading.path(), reader);
+    assert_eq!(reading.node_path(), reader);
     let refused = stepping.await.unwrap().unwrap_err();
     assert!(refused.error().is_lost(), "{refused}");
     drop(refused);
@@ -361,7 +363,7 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
     let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
     let writing = lock.write().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+    let (path, stranger) = (writing.node_path().to_owned(), client(&store).await);
     let reader = path.replace("write", "read");
     faults.inject(Fault::forget_reply().on(Op::Create).path(reader.as_str()));
     faults.inject(Fault::lose_request().on(Op::Delete).path(reader.as_str()));
@@ -374,7 +376,7 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
         stranger.delete(gone).await.unwrap();
     }
     let reading = lock.read().await.unwrap();
-    assert_eq!(reading.path(), reader);
+    assert_eq!(reading.node_path(), reader);
     tokio::time::sleep(Duration::from_secs(30)).await;
     stranger.get(&reader).await.unwrap();
     assert!(reading.is_valid());
@@ -397,7 +399,7 @@ async fn readers_do_not_follow_a_step_down_into_a_session_that_is_used_no_more()
     settle().await;
     let reading = writing.downgrade().await.unwrap();
     let other = timeout(Duration::from_secs(10), reader).await.expect("it may read").unwrap();
-    assert!(reading.is_valid() && other.is_valid() && other.path() != reading.path());
+    assert!(reading.is_valid() && other.is_valid() && other.node_path() != reading.node_path());
     assert!(store.sessions().contains(&old));
     drop(reading);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -411,7 +413,7 @@ async fn a_step_down_that_waits_for_its_turn_is_told_of_the_loss() {
     let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
     let writing = lock.write().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+    let (path, stranger) = (writing.node_path().to_owned(), client(&store).await);
     for op in [Op::Create, Op::Children] {
         faults.inject(Fault::lose_request().on(op).path("/a").times(1_000));
     }

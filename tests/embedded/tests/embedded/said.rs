@@ -26,10 +26,10 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
         async move { mutex.acquire().await.unwrap() }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let path = first.path().to_owned();
+    let path = first.node_path().to_owned();
     drop(first);
     let second = next.await.unwrap();
-    assert_eq!(second.path(), path, "a handoff");
+    assert_eq!(second.node_path(), path, "a handoff");
     tokio::time::sleep(Duration::from_secs(30)).await;
 
     let told = |granted: Duration| {

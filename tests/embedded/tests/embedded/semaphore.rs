@@ -193,7 +193,7 @@ async fn each_waiter_whose_node_is_deleted_begins_again_as_often_as_it_was_told(
     let raw = client(&store).await;
     for name in contenders(&store, "/zklock/printers/leases").await {
         let path = format!("/zklock/printers/leases/{name}");
-        if path != held.path() {
+        if path != held.node_path() {
             raw.delete(&path).await.unwrap();
         }
     }
@@ -226,7 +226,7 @@ async fn a_cancelled_waiter_leaves_nothing() {
 async fn a_waiters_node_deleted_from_outside_is_made_again_and_wins() {
     let (store, session) = store();
     let held = printers(&session, 1).acquire().await.unwrap();
-    let mine = held.path().to_owned();
+    let mine = held.node_path().to_owned();
     let other = printers(&on(&store), 1);
     let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
     settle().await;
@@ -637,7 +637,7 @@ async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_
         let waiting = crate::spawn(async move { one.acquire().await });
         settle().await;
         let (id, generation) = session.zookeeper_session().unwrap();
-        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(permit.path());
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(permit.node_path());
         store.faults(id).inject(refused.times(u64::MAX));
         assert_eq!(permit.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
         let next = timeout(Duration::from_secs(60), waiting).await;

@@ -29,7 +29,7 @@ async fn a_part_is_a_guard_of_its_own_and_its_nodes_go_with_it() {
     let three = four.split(3).unwrap();
     assert_eq!((four.permits(), three.permits()), (1, 3));
     assert_eq!((leases(&store).await, session.held().len()), (4, 2));
-    assert!(four.is_valid() && three.is_valid() && four.path() != three.path());
+    assert!(four.is_valid() && three.is_valid() && four.node_path() != three.node_path());
     assert_ne!(four.fencing_token(), three.fencing_token());
     let other = printers(&on(&store));
     assert!(other.try_acquire().await.unwrap_err().is_busy());
@@ -90,7 +90,7 @@ async fn a_view_from_before_is_of_what_is_left() {
     assert!(told_of_part.is_finished() && !part.is_valid());
     assert!(!told.is_finished() && before.is_valid() && !before.remaining().is_zero());
     // The node of what is left is deleted from outside.
-    let path = three.path().to_owned();
+    let path = three.node_path().to_owned();
     crate::support::client(&store).await.delete(&path).await.unwrap();
     timeout(session.timing().unwrap().heartbeat * 2, told).await.unwrap().unwrap();
     assert!(!before.is_valid());
@@ -106,7 +106,7 @@ async fn who_waits_for_the_loss_of_the_rest_is_not_told_of_that_of_the_part() {
     let told = crate::spawn(async move { before.lost().await });
     settle().await;
     let part = two.split(1).unwrap();
-    crate::support::client(&store).await.delete(part.path()).await.unwrap();
+    crate::support::client(&store).await.delete(part.node_path()).await.unwrap();
     timeout(session.timing().unwrap().heartbeat * 2, part.lost()).await.unwrap();
     settle().await;
     assert!(!told.is_finished() && two.is_valid());
@@ -121,12 +121,12 @@ async fn a_part_that_is_let_go_is_handed_to_who_waits_here() {
     let printers = printers(&session).with_options(LockOptions::default().handoffs(bound));
     let mut four = printers.acquire_many(4).await.unwrap();
     let two = four.split(2).unwrap();
-    let path = two.path().to_owned();
+    let path = two.node_path().to_owned();
     let waiting = crate::spawn(async move { printers.acquire_many(2).await.unwrap() });
     settle().await;
     drop(two);
     let handed = timeout(SHORT, waiting).await.unwrap().unwrap();
-    assert_eq!((handed.path(), handed.permits()), (&*path, 2));
+    assert_eq!((handed.node_path(), handed.permits()), (&*path, 2));
     assert!(four.is_valid() && handed.is_valid());
     assert_eq!(leases(&store).await, 4);
 }

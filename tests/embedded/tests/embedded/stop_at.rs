@@ -113,7 +113,7 @@ async fn nothing_of_it_is_handed_on() {
     let (store, session) = store();
     let mutex = mutex(&session);
     let guard = mutex.acquire().await.unwrap();
-    let (path, token) = (guard.path().to_owned(), guard.fencing_token());
+    let (path, token) = (guard.node_path().to_owned(), guard.fencing_token());
     let waiting = crate::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await.unwrap() }
@@ -124,7 +124,7 @@ async fn nothing_of_it_is_handed_on() {
     drop(guard);
     let next = waiting.await.unwrap();
     assert!(next.is_valid() && next.fencing_token() > token);
-    assert_ne!(next.path(), path);
+    assert_ne!(next.node_path(), path);
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
 }
 
@@ -134,11 +134,11 @@ async fn it_does_not_linger_after_that() {
     let options = careful().linger(Duration::from_secs(60));
     let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();
-    let path = guard.path().to_owned();
+    let path = guard.node_path().to_owned();
     drop(guard);
     sleep(SHORT).await;
     let guard = mutex.acquire().await.unwrap();
-    assert_eq!(guard.path(), path);
+    assert_eq!(guard.node_path(), path);
     short_outage(&faults(&store, &session)).await;
     drop(guard);
     sleep(SHORT).await;

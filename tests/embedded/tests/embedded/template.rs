@@ -370,7 +370,7 @@ fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
 async fn a_template_may_have_a_layout_of_its_own() {
     let (_store, session) = store();
     let template = ZkLockTemplate::new(session).with_driver(Numbered::dlock());
-    let body = |view: GuardView| async move { view.path().to_owned() };
+    let body = |view: GuardView| async move { view.node_path().to_owned() };
     let path = template.execute_with("a", body).await.unwrap();
     assert_eq!(path, "/zklock/a/sub_0000000000");
     for other in [template.clone().write(), template.clone().permits(2, 1)] {

@@ -158,7 +158,7 @@ async fn a_try_behind_a_waiter_is_busy_as_soon_as_it_is_known_who_is_in_the_way(
     for _ in 0..2 {
         let began = tokio::time::Instant::now();
         let busy = lock.try_acquire().await.unwrap_err();
-        assert!(busy.is_busy() && busy.holder().is_some_and(|h| h.node == name(held.path())));
+        assert!(busy.is_busy() && busy.holder().is_some_and(|h| h.node == name(held.node_path())));
         assert!(began.elapsed() < ANSWER * 6, "{:?}", began.elapsed());
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "the waiter has kept its place");
@@ -232,7 +232,7 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
             let busy = result.unwrap_err();
             assert!(busy.is_busy(), "{busy}");
             let holder = busy.holder().unwrap_or_else(|| panic!("nobody is named: {busy}"));
-            assert!(held.iter().any(|held| name(held.path()) == holder.node), "{holder:?}");
+            assert!(held.iter().any(|held| name(held.node_path()) == holder.node), "{holder:?}");
         }
         drop(held);
         drop(waits.await.unwrap());

@@ -105,7 +105,7 @@ async fn of_two_readers_of_one_node_only_the_view_of_the_one_that_goes_is_told()
     let (_store, session) = store();
     let lock = session.rw_lock("a").unwrap();
     let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    assert_eq!(one.path(), two.path());
+    assert_eq!(one.node_path(), two.node_path());
     let (told, stays) = (lost(one.view()), lost(two.view()));
     let (view, other) = (one.view(), two.view());
     drop(one);
@@ -114,7 +114,7 @@ async fn of_two_readers_of_one_node_only_the_view_of_the_one_that_goes_is_told()
     assert!(!stays.is_finished() && other.is_valid() && two.is_valid());
     // A third on the same node is nothing to the first.
     let three = lock.read().await.unwrap();
-    assert!(!view.is_valid() && three.path() == two.path());
+    assert!(!view.is_valid() && three.node_path() == two.node_path());
     two.release().await.unwrap();
     settle().await;
     assert!(stays.is_finished() && !other.is_valid() && three.is_valid());

@@ -150,7 +150,7 @@ async fn multi_where_a_release_fails_says_so_and_releases_the_others() {
     let members = ["a", "b", "c"].map(|name| AnyLock::from(session.mutex(name).unwrap()));
     let guard = MultiLock::new(members).unwrap().acquire().await.unwrap();
     let mut raw = bed.raw();
-    raw.delete(guard.members()[1].path()).unwrap();
+    raw.delete(guard.members()[1].node_path()).unwrap();
     raw.close().unwrap();
     soon("the loss", guard.lost()).await;
     assert!(guard.release().await.unwrap_err().is_lost());
@@ -453,11 +453,11 @@ async fn a_mutex_of_kazoos_layout_does_not_enter_beside_a_reader_that_was_a_writ
             let mutex = two.mutex("a").unwrap().with_driver(layout());
             async move { soon("the mutex", mutex.acquire()).await.unwrap() }
         });
-        until("it waits", || bed.is_watched_beside(&one, writing.path()).then_some(())).await;
+        until("it waits", || bed.is_watched_beside(&one, writing.node_path()).then_some(())).await;
         let reading = writing.downgrade().await.unwrap();
         // It looks, and watches the reader then.
         until("it waits for the reader", || {
-            let watched = bed.is_watched_beside(&one, reading.path());
+            let watched = bed.is_watched_beside(&one, reading.node_path());
             (watched || waiting.is_finished()).then_some(())
         })
         .await;
@@ -515,7 +515,7 @@ async fn semaphore_waiter_whose_node_is_deleted_tries_again_and_wins() {
     });
     let mut raw = bed.raw();
     let leases = bed.path("a/leases");
-    let own = held.path().rsplit('/').next().unwrap().to_owned();
+    let own = held.node_path().rsplit('/').next().unwrap().to_owned();
     let waits = until("it waits", || {
         let names = raw.children(&leases).unwrap_or_default();
         names.into_iter().find(|name| *name != own)
@@ -583,7 +583,7 @@ async fn a_semaphore_below_a_mutex_has_nodes_of_its_own() {
     let semaphore = |session: &Session| session.semaphore("a/inner", 1).unwrap();
     // The mutex keeps nobody from the semaphore, nor the other way round.
     let permit = semaphore(&other).try_acquire().await.unwrap();
-    assert!(permit.path().starts_with(&bed.path("a/inner/leases/")), "{}", permit.path());
+    assert!(permit.node_path().starts_with(&bed.path("a/inner/leases/")), "{}", permit.node_path());
     assert!(semaphore(&session).try_acquire().await.unwrap_err().is_busy());
     assert_eq!(session.site("a").unwrap().contenders().await.unwrap().len(), 1);
     assert!(other.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());

@@ -230,7 +230,7 @@ async fn share_permits(driver: impl LockDriver + Clone, agent: &Agent, name: &st
     // What was tried is gone by and by.
     until("it sees all three", || {
         let seen = agent.participants(&format!("{path}{nodes}"));
-        (seen.len() == 3 && seen.iter().any(|node| node == ours.path())).then_some(())
+        (seen.len() == 3 && seen.iter().any(|node| node == ours.node_path())).then_some(())
     })
     .await;
     agent.release(&theirs[0]).unwrap();
@@ -424,7 +424,7 @@ async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name
         }
     };
     soon("both in the queue", both).await;
-    assert_eq!(agent.participants(&path)[0], guard.path());
+    assert_eq!(agent.participants(&path)[0], guard.node_path());
     assert!(pending.wait(Duration::from_millis(200)).is_none());
     guard.release().await.unwrap();
     let grant = pending.wait(SOON).unwrap().held();
@@ -504,10 +504,10 @@ async fn hold_for_long(
     let mut raw = RawClient::connect(&ZooKeeper::shared().addr(), SESSION).unwrap();
     let (guard, before, pending) = loop {
         let guard = soon("the lock", lock.acquire()).await.unwrap();
-        let before = raw.data(guard.path()).unwrap();
+        let before = raw.data(guard.node_path()).unwrap();
         let pending = agent.start_acquire(kind, &path, None);
         until("it waits", || (agent.participants(&path).len() == 2).then_some(())).await;
-        if raw.data(guard.path()).unwrap() == before {
+        if raw.data(guard.node_path()).unwrap() == before {
             break (guard, before, pending);
         }
         // On a busy machine the heartbeat may come before the other client, and wakes nobody then.
@@ -516,7 +516,7 @@ async fn hold_for_long(
     };
     let queue = agent.participants(&path);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let after = raw.data(guard.path()).unwrap();
+    let after = raw.data(guard.node_path()).unwrap();
     assert_eq!(agent.participants(&path), queue);
     assert!(pending.wait(Duration::from_millis(200)).is_none());
     assert!(guard.is_valid());
@@ -577,7 +577,7 @@ async fn ours_whose_waiting_node_is_deleted_does_not_enter_beside_curator() {
         // The one ahead, and its own node.
         let next = until("we wait", || {
             let next = agent.participants(path).into_iter().nth(1)?;
-            (watchers(guard.path()) >= 1 && watchers(&next) == 1).then_some(next)
+            (watchers(guard.node_path()) >= 1 && watchers(&next) == 1).then_some(next)
         })
         .await;
         let pending = agent.start_acquire(LockKind::Mutex, path, None);
@@ -656,7 +656,7 @@ async fn curator_asks_us_to_let_go_and_we_ask_curator() {
     let guard = session.mutex("revoked").unwrap().acquire().await.unwrap();
     let pending = agent.start_acquire(LockKind::Mutex, path, None);
     until("it waits", || (agent.participants(path).len() == 2).then_some(())).await;
-    agent.revoke(guard.path()).unwrap();
+    agent.revoke(guard.node_path()).unwrap();
     soon("the wish", guard.revoked()).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();

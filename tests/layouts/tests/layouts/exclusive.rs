@@ -20,11 +20,11 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
         async move { lock.acquire().await.unwrap() }
     });
     let both = [&session, &other];
-    let watches = |session| bed.watched_by(session).iter().any(|path| path == guard.path());
+    let watches = |session| bed.watched_by(session).iter().any(|path| path == guard.node_path());
     until("both watch", || both.into_iter().all(watches).then_some(())).await;
     let control = Control::of(bed.server());
     let mut raw = bed.raw();
-    raw.delete(guard.path()).unwrap();
+    raw.delete(guard.node_path()).unwrap();
     let start = Instant::now();
     raw.close().unwrap();
     // The node is there again, but it is another's.
@@ -35,7 +35,7 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(next.is_valid());
     let mut raw = bed.raw();
-    assert!(raw.exists(next.path(), false).unwrap());
+    assert!(raw.exists(next.node_path(), false).unwrap());
     raw.close().unwrap();
     next.release().await.unwrap();
     bed.end().await;

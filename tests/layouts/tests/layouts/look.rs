@@ -30,12 +30,12 @@ async fn events_go_on_after_a_cut() {
     let session = bed.session().await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let mut events = watcher.site("a").unwrap().events();
-    assert_eq!(told(events.next().await), ("joined", node(guard.path())));
-    assert_eq!(told(events.next().await), ("granted", node(guard.path())));
+    assert_eq!(told(events.next().await), ("joined", node(guard.node_path())));
+    assert_eq!(told(events.next().await), ("granted", node(guard.node_path())));
     proxy.refuse(true);
     proxy.cut_reset();
     assert_eq!(told(soon("the cut", events.next()).await).0, "blind");
-    let gone = node(guard.path());
+    let gone = node(guard.node_path());
     guard.release().await.unwrap();
     let next = session.mutex("a").unwrap().acquire().await.unwrap();
     proxy.refuse(false);
@@ -43,7 +43,7 @@ async fn events_go_on_after_a_cut() {
     for _ in 0..3 {
         seen.push(told(soon("what happened meanwhile", events.next()).await));
     }
-    let next_node = node(next.path());
+    let next_node = node(next.node_path());
     assert_eq!(seen, [("left", gone), ("joined", next_node.clone()), ("granted", next_node)]);
     next.release().await.unwrap();
     assert_eq!(told(soon("the release", events.next()).await).0, "left");
@@ -60,7 +60,7 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
     let mut events = session.site("a").unwrap().events();
     assert_eq!(told(events.next().await).0, "joined");
     assert_eq!(told(events.next().await).0, "granted");
-    let gone = node(guard.path());
+    let gone = node(guard.node_path());
     let (id, _) = session.zookeeper_session().unwrap();
     proxy.refuse(true);
     proxy.expire_session(id);
@@ -74,7 +74,7 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
     assert_eq!(lost, ("lost", gone));
     drop(guard);
     let next = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
-    assert_eq!(told(soon("the new one", events.next()).await), ("joined", node(next.path())));
+    assert_eq!(told(soon("the new one", events.next()).await), ("joined", node(next.node_path())));
     next.release().await.unwrap();
     drop(events);
     bed.end().await;

@@ -78,7 +78,7 @@ async fn a_creation_in_doubt(bed: Bed, driver: impl LockDriver) {
         assert_eq!(rule.hits(), 1, "{action:?}");
         let left = nodes(&bed);
         assert_eq!(left.len(), 1, "{action:?}: {left:?}");
-        assert!(guard.path().ends_with(&left[0]) && guard.is_valid());
+        assert!(guard.node_path().ends_with(&left[0]) && guard.is_valid());
         guard.release().await.unwrap();
         until("the node is gone", || nodes(&bed).is_empty().then_some(())).await;
         rule.release();
@@ -122,7 +122,7 @@ async fn a_permit_of_kazoo_in_doubt_is_found_by_its_name() {
             assert_eq!(rule.hits(), 1, "{action:?}");
             let left = nodes(&bed);
             assert_eq!(left.len(), permits as usize, "{action:?}: {left:?}");
-            assert!(left.iter().any(|name| guard.path().ends_with(name)) && guard.is_valid());
+            assert!(left.iter().any(|name| guard.node_path().ends_with(name)) && guard.is_valid());
             guard.release().await.unwrap();
             until("the nodes are gone", || nodes(&bed).is_empty().then_some(())).await;
             rule.release();
@@ -154,11 +154,11 @@ async fn nodes_that_look_the_same_are_not_confused() {
             rule.release();
         }
         assert!(held.is_valid());
-        let mut paths = vec![held.path().to_owned()];
+        let mut paths = vec![held.node_path().to_owned()];
         held.release().await.unwrap();
         for next in waiting {
             let guard = soon("the next", next).await.unwrap();
-            paths.push(guard.path().to_owned());
+            paths.push(guard.node_path().to_owned());
             assert!(guard.is_valid());
             guard.release().await.unwrap();
         }
@@ -217,7 +217,7 @@ async fn a_creation_in_doubt_is_found_although_its_data_were_overwritten() {
         bed.raw().set_data(&node, b"somebody was here").unwrap();
         proxy.refuse(false);
         let guard = soon("the lock", acquired).await.unwrap();
-        assert_eq!((guard.path(), nodes(&bed).len()), (&*node, 1), "{way:?}");
+        assert_eq!((guard.node_path(), nodes(&bed).len()), (&*node, 1), "{way:?}");
         guard.release().await.unwrap();
         assert_eq!(nodes(&bed).len(), 0, "{way:?}");
         rule.release();
@@ -234,7 +234,7 @@ async fn a_deletion_in_doubt_spares_the_next_holder() {
     for (number, (matcher, action)) in losses(OpCode::Delete).into_iter().enumerate() {
         let rule = proxy.on(matcher, action);
         let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
-        let (waiting, path) = (acquiring(&other, "a"), guard.path().to_owned());
+        let (waiting, path) = (acquiring(&other, "a"), guard.node_path().to_owned());
         until("the other waits", || bed.watched_by(&other).contains(&path).then_some(())).await;
         proxy.refuse(true);
         let releasing = tokio::spawn(guard.release());
@@ -267,7 +267,7 @@ async fn a_wish_in_doubt_spares_the_next_holder() {
     let alone = [(Matcher::reply(OpCode::SetData).first(1), Action::Drop)];
     for (matcher, action) in losses(OpCode::SetData).into_iter().chain(alone) {
         let guard = soon("the lock", one.mutex("a").unwrap().acquire()).await.unwrap();
-        let (waiting, path) = (acquiring(&two, "a"), guard.path());
+        let (waiting, path) = (acquiring(&two, "a"), guard.node_path());
         until("the other waits", || bed.watched_by(&two).iter().any(|it| it == path).then_some(()))
             .await;
         let rule = proxy.on(matcher, action);
@@ -282,7 +282,7 @@ async fn a_wish_in_doubt_spares_the_next_holder() {
         proxy.refuse(false);
         assert_eq!(soon("the wish", wish).await.unwrap().unwrap(), 1, "{action:?}");
         let mut raw = bed.raw();
-        let data = String::from_utf8(raw.data(next.path()).unwrap()).unwrap();
+        let data = String::from_utf8(raw.data(next.node_path()).unwrap()).unwrap();
         raw.close().unwrap();
         assert!(!data.contains("REVOKE") && !data.contains("revoked"), "{action:?}: {data}");
         next.release().await.unwrap();

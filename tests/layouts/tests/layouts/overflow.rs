@@ -36,7 +36,7 @@ async fn the_last_safe_number_is_granted_and_the_next_refused_with_the_cure() {
     let mutex = session.mutex("nearly").unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     let last = mutex.acquire().await.unwrap();
-    assert!(last.path().ends_with(&(REFUSED - 1).to_string()), "{}", last.path());
+    assert!(last.node_path().ends_with(&(REFUSED - 1).to_string()), "{}", last.node_path());
     let elsewhere = self::session(&server).await;
     let error = elsewhere.mutex("nearly").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
@@ -54,7 +54,7 @@ async fn the_last_safe_number_is_granted_and_the_next_refused_with_the_cure() {
     raw.delete("/locks/nearly").unwrap();
     raw.close().unwrap();
     let first = mutex.acquire().await.unwrap();
-    assert!(first.path().ends_with("-0000000000"), "{}", first.path());
+    assert!(first.node_path().ends_with("-0000000000"), "{}", first.node_path());
     first.release().await.unwrap();
     session.close().await;
     elsewhere.close().await;

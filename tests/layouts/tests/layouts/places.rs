@@ -21,10 +21,10 @@ async fn dlock_of_the_documents_excludes_and_is_excluded() {
     let (mut raw, session) = at_root().await;
     let lock = session.mutex("zk_lock").unwrap().with_driver(Numbered::dlock());
     let guard = lock.acquire().await.unwrap();
-    let (parent, number) = guard.path().split_at("/zk_lock/sub_".len());
+    let (parent, number) = guard.node_path().split_at("/zk_lock/sub_".len());
     assert_eq!((parent, number.len()), ("/zk_lock/sub_", 10));
     let theirs = raw.create("/zk_lock/sub_", b"", CreateMode::EphemeralSequential).unwrap();
-    assert!(theirs.as_str() > guard.path());
+    assert!(theirs.as_str() > guard.node_path());
     guard.release().await.unwrap();
     let mut names = raw.children("/zk_lock").unwrap();
     names.sort();
@@ -46,7 +46,7 @@ async fn four_steps_make_lock_lock() {
     let (raw, session) = at_root().await;
     let lock = session.mutex("lock").unwrap().with_driver(Numbered::lock());
     let guard = lock.acquire().await.unwrap();
-    assert!(guard.path().starts_with("/lock/lock-00000000"), "{}", guard.path());
+    assert!(guard.node_path().starts_with("/lock/lock-00000000"), "{}", guard.node_path());
     guard.release().await.unwrap();
     session.close().await;
     raw.close().unwrap();
@@ -57,12 +57,12 @@ async fn lock_nodes_say_read_and_write_in_name_and_data() {
     let (mut raw, session) = at_root().await;
     let lock = session.rw_lock("lock-node").unwrap().with_driver(ReadWriteNodes);
     let reading = lock.read().await.unwrap();
-    assert!(reading.path().starts_with("/lock-node/read-node0"), "{}", reading.path());
-    assert_eq!(raw.data(reading.path()).unwrap(), b"read");
+    assert!(reading.node_path().starts_with("/lock-node/read-node0"), "{}", reading.node_path());
+    assert_eq!(raw.data(reading.node_path()).unwrap(), b"read");
     reading.release().await.unwrap();
     let writing = lock.write().await.unwrap();
-    assert!(writing.path().starts_with("/lock-node/write-node0"), "{}", writing.path());
-    assert_eq!(raw.data(writing.path()).unwrap(), b"write");
+    assert!(writing.node_path().starts_with("/lock-node/write-node0"), "{}", writing.node_path());
+    assert_eq!(raw.data(writing.node_path()).unwrap(), b"write");
     writing.release().await.unwrap();
     session.close().await;
     raw.close().unwrap();
@@ -73,7 +73,11 @@ async fn shared_locks_name_their_host() {
     let (mut raw, session) = at_root().await;
     let lock = session.rw_lock("shared_lock").unwrap().with_driver(HostNodes::of("192.168.0.1"));
     let reading = lock.read().await.unwrap();
-    assert!(reading.path().starts_with("/shared_lock/192.168.0.1-R-0"), "{}", reading.path());
+    assert!(
+        reading.node_path().starts_with("/shared_lock/192.168.0.1-R-0"),
+        "{}",
+        reading.node_path()
+    );
     // Another reader of the documents enters beside it, a writer waits for both.
     let reader =
         raw.create("/shared_lock/192.168.0.2-R-", b"", CreateMode::EphemeralSequential).unwrap();
@@ -84,7 +88,11 @@ async fn shared_locks_name_their_host() {
     assert_eq!(error.holder().unwrap().owner.host, "192.168.0.2");
     raw.delete(&reader).unwrap();
     let writing = lock.write().await.unwrap();
-    assert!(writing.path().starts_with("/shared_lock/192.168.0.1-W-0"), "{}", writing.path());
+    assert!(
+        writing.node_path().starts_with("/shared_lock/192.168.0.1-W-0"),
+        "{}",
+        writing.node_path()
+    );
     writing.release().await.unwrap();
     session.close().await;
     raw.close().unwrap();
@@ -102,7 +110,7 @@ async fn the_wrappers_lock_directories_are_removed_after_the_release() {
     let session = builder.driver(Removed::after(Curator)).connect().await.unwrap();
     for _ in 0..5 {
         let guard = session.mutex("createOrder").unwrap().acquire().await.unwrap();
-        assert!(guard.path().starts_with("/distributed/lock/createOrder/_c_"));
+        assert!(guard.node_path().starts_with("/distributed/lock/createOrder/_c_"));
         guard.release().await.unwrap();
         until("the directory is gone", || {
             (!raw.exists("/distributed/lock/createOrder", false).unwrap()).then_some(())

@@ -342,7 +342,7 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     let (before, held) =
         (diverged(), elsewhere.mutex("differs/7").unwrap().acquire().await.unwrap());
     let no_node = RequestError::Multi { index: 0, error: Box::new(RequestError::NoNode) };
-    faults().inject(Fault::refuse(no_node).on(Op::Multi).path(held.path()).times(2));
+    faults().inject(Fault::refuse(no_node).on(Op::Multi).path(held.node_path()).times(2));
     let waits = mutex("differs").acquire_timeout(60 * SECOND).await.unwrap_err();
     assert!(waits.is_unavailable(), "{waits}");
     until("diverged", diverged, |now| now == before + 1.0).await;

@@ -288,7 +288,7 @@ async fn a_refused_deletion_is_an_error_with_the_path_and_the_outcome_of_the_hol
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).open().unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let path = guard.path().to_owned();
+    let path = guard.node_path().to_owned();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(&path);
     store.faults(session.zookeeper_session().unwrap().0).inject(refused);
     guard.release().await.unwrap_err();

@@ -34,9 +34,9 @@ async fn locks_work_over_tls_and_the_certificate_is_the_identity() {
         Err(RawError::Code(code)) => assert_eq!(code, -102, "not refused as unauthorized"),
         other => panic!("{other:?}"),
     };
-    refused(stranger.data(guard.path()).map(drop));
+    refused(stranger.data(guard.node_path()).map(drop));
     refused(stranger.children("/zklock/orders").map(drop));
-    refused(stranger.delete(guard.path()));
+    refused(stranger.delete(guard.node_path()));
     refused(stranger.create("/zklock/orders/x", b"", CreateMode::Ephemeral).map(drop));
 
     guard.release().await.unwrap();

@@ -32,7 +32,7 @@ async fn the_end_of_input_releases_everything_and_ends_the_session() {
     assert_eq!(code, Some(0));
     let sessions = bed.server().sessions();
     assert_eq!(sessions.len(), 1, "{sessions:?}");
-    assert_eq!(sessions[0].ephemerals, [held.path()]);
+    assert_eq!(sessions[0].ephemerals, [held.node_path()]);
     held.release().await.unwrap();
     bed.end().await;
 }

@@ -109,7 +109,7 @@ async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
                 let other = soon("a permit", semaphore.acquire()).await.unwrap();
                 let lost = soon("two permits", semaphore.acquire_many(2)).await.unwrap();
                 let mut nodes = bed.until_permits(&permits, 3).await;
-                nodes.retain(|node| !other.path().ends_with(node));
+                nodes.retain(|node| !other.node_path().ends_with(node));
                 for one in deleted {
                     bed.delete(&format!("{}/{}", bed.path(&permits), nodes[*one]));
                 }

@@ -80,10 +80,10 @@ async fn what_belongs_to_its_creator_shuts_everybody_else_out() {
     let directory = bed.path("a");
     let ghost = format!("{directory}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000");
     for attempt in [
-        raw.data(guard.path()).map(drop),
+        raw.data(guard.node_path()).map(drop),
         raw.children(&directory).map(drop),
-        raw.set_data(guard.path(), b""),
-        raw.delete(guard.path()),
+        raw.set_data(guard.node_path(), b""),
+        raw.delete(guard.node_path()),
         raw.delete(&directory),
         raw.create(&ghost, b"", CreateMode::Ephemeral).map(drop),
     ] {
@@ -173,7 +173,7 @@ async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     undeletable(&bed, "a").await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let (node, generation) = (guard.path().to_owned(), session.zookeeper_session().unwrap().1);
+    let (node, generation) = (guard.node_path().to_owned(), session.zookeeper_session().unwrap().1);
     let error = guard.release().await.unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("a")), "{error}");
     until("the observer is told", || {

@@ -155,7 +155,7 @@ async fn a_try_is_told_who_was_given_it_where_answers_are_late() {
             // A permit is taken anew, and until then nobody has it.
             if kind != Kind::Permit {
                 let named = tried.holder().map(|holder| &*holder.node);
-                let is_next = named.is_some_and(|node| next.path().ends_with(node));
+                let is_next = named.is_some_and(|node| next.node_path().ends_with(node));
                 assert!(is_next, "{kind:?}, blocking: {blocking}: {tried:#}");
             }
             next.release().await.unwrap();

@@ -80,7 +80,7 @@ async fn the_numbers_of_the_checklist_are_those_of_a_server() {
     assert!(refused.contains("accepts at most 1000000"), "{refused}");
     says("zklock sends no request of more than 1,000,000 bytes");
     // In a reply, each name follows its length.
-    let each = guard.path().rsplit('/').next().unwrap().len() + 4;
+    let each = guard.node_path().rsplit('/').next().unwrap().len() + 4;
     assert!((56..=64).contains(&each) && 15_000 * each < 1 << 20, "{each} bytes a node");
     says("has about 60 bytes for each of them");
     says("below some 15,000 nodes");

@@ -142,7 +142,7 @@ async fn a_chroot_is_where_everything_is() {
     let servers = format!("{}/chroot", bed.server().addr());
     let inside = bed.adopt(Session::builder(&servers).root("/root").connect().await.unwrap());
     let guard = inside.mutex("a/b").unwrap().acquire().await.unwrap();
-    assert!(guard.path().starts_with("/root/a/b/_c_"), "{}", guard.path());
+    assert!(guard.node_path().starts_with("/root/a/b/_c_"), "{}", guard.node_path());
     assert_eq!(raw.children("/chroot/root/a/b").unwrap().len(), 1);
     // The same lock, seen from above.
     let above = bed

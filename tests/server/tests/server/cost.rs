@@ -178,8 +178,8 @@ async fn news_of_one_lock_ask_nothing_about_the_others() {
     until("all are watched", || (watches(&bed) == 2 + OTHERS).then_some(())).await;
     proxy.clear_log();
     let mut raw = bed.raw();
-    raw.set_data(asked.path(), b"__REVOKE__").unwrap();
-    raw.delete(deleted.path()).unwrap();
+    raw.set_data(asked.node_path(), b"__REVOKE__").unwrap();
+    raw.delete(deleted.node_path()).unwrap();
     soon("it is asked", asked.revoked()).await;
     soon("it is lost", deleted.lost()).await;
     // Behind all that the news may have led to.

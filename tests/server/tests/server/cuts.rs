@@ -28,7 +28,7 @@ async fn a_cut_costs_neither_the_guard_nor_the_place_in_the_queue() {
     }
     guard.release().await.unwrap();
     let guard = soon("the lock", waiting).await.unwrap();
-    assert!(guard.path().ends_with(&queue[1]));
+    assert!(guard.node_path().ends_with(&queue[1]));
     assert_eq!(holder.zookeeper_session(), generation);
     guard.release().await.unwrap();
     drop(busy);

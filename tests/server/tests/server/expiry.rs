@@ -32,7 +32,7 @@ async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
     let token = guard.fencing_token();
     guard.release().await.unwrap();
     let guard = soon("the lock", waiting).await.unwrap();
-    assert!(!guard.path().ends_with(&queue[1]), "a new node for a new session");
+    assert!(!guard.node_path().ends_with(&queue[1]), "a new node for a new session");
     assert!(guard.fencing_token() > token);
     assert_eq!(waiter.zookeeper_session().unwrap().1, generation + 1);
     guard.release().await.unwrap();
@@ -138,7 +138,7 @@ async fn a_session_that_moves_to_another_server_keeps_guard_and_queue() {
     assert_eq!(bed.contenders("a"), queue);
     soon("the release", guard.release()).await.unwrap();
     let next = soon("the lock", waiting).await.unwrap();
-    assert!(next.path().ends_with(&queue[1]));
+    assert!(next.node_path().ends_with(&queue[1]));
     assert_eq!(before, (holder.zookeeper_session(), waiter.zookeeper_session()));
     next.release().await.unwrap();
     bed.end().await;

@@ -132,7 +132,7 @@ async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer()
     drop(written);
     let guard = reading.await.unwrap();
     let nodes = bed.below(&bed.path("a"));
-    assert!(nodes.iter().any(|node| node == guard.path()) || !guard.is_valid(), "{nodes:?}");
+    assert!(nodes.iter().any(|node| node == guard.node_path()) || !guard.is_valid(), "{nodes:?}");
     drop((guard, beside, lost));
     bed.end().await;
 }

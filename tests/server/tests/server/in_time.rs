@@ -187,7 +187,7 @@ async fn a_lock_that_is_held_is_busy_in_time_and_says_by_whom() {
             assert!(error.is_busy() && error.code() == "1011", "{call}: {error}");
             control.within(&call, took, promised);
             let holder = error.holder().unwrap_or_else(|| panic!("{call}: {error}"));
-            let path = held[KINDS.iter().position(|one| *one == kind).unwrap()].path();
+            let path = held[KINDS.iter().position(|one| *one == kind).unwrap()].node_path();
             assert!(path.ends_with(&holder.node), "{call}: {} is not {path}", holder.node);
             assert_eq!(holder.owner.pid, Some(std::process::id()), "{call}: {holder:?}");
             assert_eq!(holder.owner.app.as_deref(), Some("tests"), "{call}: {holder:?}");

@@ -44,7 +44,7 @@ async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
             // At different times between two heartbeats.
             tokio::time::sleep(2 * HEARTBEAT / 5).await;
             let guard = guards.remove(number);
-            raw.delete(guard.path()).unwrap();
+            raw.delete(guard.node_path()).unwrap();
             let start = Instant::now();
             soon("the loss", guard.lost()).await;
             // One request after the other.
@@ -102,7 +102,7 @@ async fn a_fenced_write_succeeds_only_while_the_lock_is_held() {
         }
         raw.create(&path, b"3", CreateMode::Persistent).unwrap();
         // Before anybody has told the holder, and whatever it thinks.
-        raw.delete(held.path()).unwrap();
+        raw.delete(held.node_path()).unwrap();
         for refused in [
             parts(&held)[0].set(&path, b"4").await,
             parts(&held)[0].delete(&path).await,
@@ -133,7 +133,7 @@ async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
         for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
             let take = || async { kind.take(&session, options, Wait::Forever).await.unwrap() };
             let first = take().await;
-            let (path, mut token) = (first.path().to_owned(), first.token());
+            let (path, mut token) = (first.node_path().to_owned(), first.token());
             first.release().await.unwrap();
             // One watch tells of somebody behind; after that nothing is asked.
             let mut asked = 0;
@@ -144,7 +144,7 @@ async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
             let before = proxy.requests_total();
             for _ in 0..20 {
                 let held = take().await;
-                assert!(held.path() == path && held.token() > token, "{kind:?}");
+                assert!(held.node_path() == path && held.token() > token, "{kind:?}");
                 token = held.token();
                 held.release().await.unwrap();
             }
@@ -269,7 +269,7 @@ async fn the_environment_says_for_how_long_to_connect() {
 #[ignore = "another test runs it"]
 async fn child_of_the_environment() {
     let node = zklock::execute("orders", || async {
-        println!("\nheld {}", zklock::current().view().unwrap().path());
+        println!("\nheld {}", zklock::current().view().unwrap().node_path());
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).unwrap();
     });

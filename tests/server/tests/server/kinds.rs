@@ -263,8 +263,8 @@ impl Held {
     /// The paths of its nodes, one of each lock.
     pub(crate) fn paths(&self) -> Vec<&str> {
         match self {
-            Held::Multi(guard) => guard.members().iter().map(|member| member.path()).collect(),
-            one => vec![one.path()],
+            Held::Multi(guard) => guard.members().iter().map(|member| member.node_path()).collect(),
+            one => vec![one.node_path()],
         }
     }
 
@@ -274,13 +274,13 @@ impl Held {
     }
 
     /// The path of its node; of several the last.
-    pub(crate) fn path(&self) -> &str {
+    pub(crate) fn node_path(&self) -> &str {
         match self {
-            Held::Mutex(guard) => guard.path(),
-            Held::Read(guard) => guard.path(),
-            Held::Write(guard) => guard.path(),
-            Held::Permit(guard) => guard.path(),
-            Held::Multi(guard) => guard.members().last().unwrap().path(),
+            Held::Mutex(guard) => guard.node_path(),
+            Held::Read(guard) => guard.node_path(),
+            Held::Write(guard) => guard.node_path(),
+            Held::Permit(guard) => guard.node_path(),
+            Held::Multi(guard) => guard.members().last().unwrap().node_path(),
         }
     }
 

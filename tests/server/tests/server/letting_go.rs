@@ -112,13 +112,13 @@ async fn tasks_that_stop_at_different_points_do_not_share_a_node() {
             let session = session.clone();
             tokio::spawn(async move {
                 let taken = kind.take(&session, options, Wait::Forever).await.unwrap();
-                let path = taken.path().to_owned();
+                let path = taken.node_path().to_owned();
                 taken.release().await.unwrap();
                 path
             })
         };
         let (alike, apart) = (take(LockOptions::default()), take(careful));
-        let path = held.path().to_owned();
+        let path = held.node_path().to_owned();
         tokio::time::sleep(BOUND).await;
         assert!(!alike.is_finished() && !apart.is_finished(), "{kind:?}");
         held.release().await.unwrap();

@@ -103,7 +103,7 @@ async fn a_fenced_write_that_fails_says_what_failed() {
     assert!(guard.is_valid());
     fenced.set(&open, b"2").await.unwrap();
     // The node of the lock itself is gone: only that is a loss.
-    raw.delete(guard.path()).unwrap();
+    raw.delete(guard.node_path()).unwrap();
     let error = fenced.set(&open, b"3").await.unwrap_err();
     assert!(error.is_lost(), "{error}");
     assert_eq!(raw.data(&open).unwrap(), b"2");
@@ -164,7 +164,7 @@ async fn a_long_holder_is_told_with_a_heartbeat_and_wakes_two_waiters_once() {
         let proxy = bed.proxy();
         let mut others = Vec::new();
         let guard = soon("the lock", lock.acquire()).await.unwrap();
-        let at_first = told(&bed, guard.path());
+        let at_first = told(&bed, guard.node_path());
         assert_eq!((at_first.label.as_deref(), at_first.granted), (Some("import"), None));
         let name = guard.lock().to_owned();
         let mut waiting = Vec::new();
@@ -182,7 +182,7 @@ async fn a_long_holder_is_told_with_a_heartbeat_and_wakes_two_waiters_once() {
         if number < 3 {
             bed.until_nodes(&name, 6).await;
         }
-        let path = guard.path().to_owned();
+        let path = guard.node_path().to_owned();
         until("the holder is told", || told(&bed, &path).granted).await;
         let written = told(&bed, &path);
         tokio::time::sleep(2 * SHORT / 3).await;
@@ -212,11 +212,11 @@ async fn after_a_handoff_the_node_tells_of_the_present_holder() {
     let first = soon("the lock", lock("import").acquire()).await.unwrap();
     let second = lock("report");
     let second = tokio::spawn(async move { second.acquire().await.unwrap() });
-    let path = first.path().to_owned();
+    let path = first.node_path().to_owned();
     let since = until("the holder is told", || told(&bed, &path).granted).await;
     drop(first);
     let second = soon("the lock", second).await.unwrap();
-    assert_eq!(second.path(), path, "it was handed on");
+    assert_eq!(second.node_path(), path, "it was handed on");
     until("the second one is told", || {
         let owner = told(&bed, &path);
         let is_second = owner.label.as_deref() == Some("report");

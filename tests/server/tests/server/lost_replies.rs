@@ -54,7 +54,7 @@ async fn a_creation_in_doubt_leaves_exactly_the_reported_node() {
         assert_eq!(rule.hits(), 1, "{action:?}");
         let nodes = bed.contenders("a");
         assert_eq!(nodes.len(), 1, "{action:?}: {nodes:?}");
-        assert!(guard.path().ends_with(&nodes[0]) && guard.is_valid());
+        assert!(guard.node_path().ends_with(&nodes[0]) && guard.is_valid());
         guard.release().await.unwrap();
         assert_eq!(bed.contenders("a").len(), 0);
         rule.release();
@@ -264,7 +264,7 @@ async fn a_heartbeat_is_sent_again(root: &str, is_busy: bool) {
     let session = bed.adopt(builder.connect().await.unwrap());
     let busy = if is_busy { Some(bed.busy(&[&session]).await) } else { None };
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let beat = Matcher::reply(OpCode::Multi).path(guard.path());
+    let beat = Matcher::reply(OpCode::Multi).path(guard.node_path());
     let lost = proxy.on(beat.clone().first(1), Action::Drop);
     until("a heartbeat is swallowed", || (lost.hits() == 1).then_some(())).await;
     lost.release();
@@ -396,7 +396,7 @@ async fn what_is_written_ahead_of_the_node_outlives_an_answer_that_is_swallowed_
     permit.release().await.unwrap();
     let mutex = session.mutex("numbered").unwrap().with_driver(Numbered::dlock());
     let guard = without_an_answer(&proxy, OpCode::Multi, mutex.acquire_tries()).await.unwrap();
-    assert_eq!(guard.path(), bed.path("numbered/sub_0000000003"));
+    assert_eq!(guard.node_path(), bed.path("numbered/sub_0000000003"));
     guard.release().await.unwrap();
     raw.close().unwrap();
     bed.end().await;

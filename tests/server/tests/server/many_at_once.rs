@@ -44,11 +44,11 @@ impl Bed {
 
     /// What is known of a guard, and of its node.
     fn as_it_is(&self, guard: &AnyGuard) -> String {
-        let data = self.raw().data(guard.path());
+        let data = self.raw().data(guard.node_path());
         let remaining = guard.remaining();
         // The latest of all tests of this process.
         let warnings = Warnings::everywhere()("").into_iter().rev().take(50).collect::<Vec<_>>();
-        format!("{}, valid for {remaining:?}, with {data:?}: {warnings:#?}", guard.path())
+        format!("{}, valid for {remaining:?}, with {data:?}: {warnings:#?}", guard.node_path())
     }
 }
 
@@ -95,7 +95,7 @@ async fn told(bed: &Bed, done: Done) -> (Proxy, Vec<AnyGuard>, Vec<Late>) {
         })
     };
     let hearing: Vec<_> = held.iter().map(hears).collect();
-    let paths: Vec<_> = held.iter().map(|guard| guard.path().to_owned()).collect();
+    let paths: Vec<_> = held.iter().map(|guard| guard.node_path().to_owned()).collect();
     let mut raw = bed.raw();
     let doing = move || {
         let mut at = Vec::new();

@@ -42,13 +42,13 @@ async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is
     while same < ROUNDS {
         assert!(Instant::now() < limit, "{same} rounds on one connection");
         let before = soon("the lock", patient.acquire()).await.unwrap();
-        let first = owner(before.path());
-        bed.delete(before.path());
+        let first = owner(before.node_path());
+        bed.delete(before.node_path());
         let next = careful.clone();
         let after = tokio::spawn(async move { soon("the lock", next.acquire()).await.unwrap() });
         let (after, start) = (after.await.unwrap(), Instant::now());
-        assert_eq!(after.path(), before.path());
-        if first.is_some() && first == owner(after.path()) {
+        assert_eq!(after.node_path(), before.node_path());
+        if first.is_some() && first == owner(after.node_path()) {
             same += 1;
             soon("the loss", before.lost()).await;
             control.within("held anew at its path", start.elapsed(), Duration::ZERO);
@@ -58,7 +58,7 @@ async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is
             drop(before);
         }
         // Its node is not the other's.
-        assert!(after.is_valid() && owner(after.path()).is_some());
+        assert!(after.is_valid() && owner(after.node_path()).is_some());
         after.release().await.unwrap();
     }
     deaf.release();
@@ -114,12 +114,12 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
     // No watch tells.
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let written = soon("the lock", session.mutex("written").unwrap().acquire()).await.unwrap();
-    let writing = Writing::start(&bed, written.path());
+    let writing = Writing::start(&bed, written.node_path());
     until("it is written", || (writing.writes() > 0).then_some(())).await;
     let control = Control::of(bed.server());
     for kind in KINDS {
         let held = kind.acquire(&session).await;
-        bed.delete(held.path());
+        bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         let what = format!("{kind:?} deleted beside one that is written");
         // A heartbeat reads it again for each of the locks that it checks.

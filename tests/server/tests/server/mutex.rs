@@ -94,7 +94,7 @@ async fn a_failed_try_says_who_holds_and_leaves_nothing() {
     let bed = Bed::shared("failed-try");
     let (holder, other) = (bed.session().await, bed.session().await);
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
-    let node = guard.path().rsplit('/').next().unwrap().to_owned();
+    let node = guard.node_path().rsplit('/').next().unwrap().to_owned();
     for _ in 0..5 {
         let error = other.mutex("a").unwrap().try_acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Busy, "1011"));
@@ -134,7 +134,7 @@ async fn any_tool_can_read_who_holds() {
     let session = bed.session().await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let mut raw = bed.raw();
-    let data = raw.data(guard.path()).unwrap();
+    let data = raw.data(guard.node_path()).unwrap();
     raw.close().unwrap();
     let text = std::str::from_utf8(&data).unwrap();
     for part in ["\"host\":", "\"app\":\"tests\"", &format!("\"pid\":{}", std::process::id())] {

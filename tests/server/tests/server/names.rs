@@ -31,7 +31,7 @@ async fn any_value_is_one_segment_that_the_server_takes() {
     for value in odd {
         let name = LockName::build().text("orders/").value(&value).finish().unwrap();
         let guard = session.mutex(name.as_str()).unwrap().acquire().await.unwrap();
-        assert_eq!(guard.path().matches('/').count(), 4, "{}", guard.path());
+        assert_eq!(guard.node_path().matches('/').count(), 4, "{}", guard.node_path());
         held.push(guard);
     }
     let mut raw = bed.raw();
@@ -71,7 +71,7 @@ async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
     let mut paths = Vec::new();
     for _ in 0..3 {
         let guard = soon("the lock", mutex.acquire()).await.unwrap();
-        paths.push(guard.path().to_owned());
+        paths.push(guard.node_path().to_owned());
         guard.release().await.unwrap();
     }
     assert_eq!(paths, [3, 6, 7].map(|number| bed.path(&format!("a/sub_000000000{number}"))));

@@ -28,7 +28,7 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     let control = Control::of(bed.server());
     for kind in KINDS {
         let held = kind.acquire(&holder).await;
-        bed.delete(held.path());
+        bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within_answers(&format!("{kind:?} deleted at once"), took, HEARTBEAT, TOLD);
         had_by_another(kind, held, &other).await;
@@ -120,8 +120,8 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
             tokio::time::sleep(held_for * HEARTBEAT / 5).await;
             assert!(guard.is_valid());
             let mut other = bed.raw();
-            other.delete(guard.path()).unwrap();
-            other.create(guard.path(), b"", CreateMode::Ephemeral).unwrap();
+            other.delete(guard.node_path()).unwrap();
+            other.create(guard.node_path(), b"", CreateMode::Ephemeral).unwrap();
             let start = Instant::now();
             soon("the loss", guard.lost()).await;
             control.within(&format!("{name} made anew"), start.elapsed(), HEARTBEAT);
@@ -203,7 +203,7 @@ async fn nobody_enters_by_a_question_that_was_not_answered() {
     let acquired = tokio::spawn(async move { soon("the lock", lock.write()).await.unwrap() });
     bed.until_nodes("a", 2).await;
     let path = bed.path(&format!("a/{}", bed.contenders_by("a", "__WRIT__")[1]));
-    until("it waits", || bed.is_watched_beside(&other, ahead.path()).then_some(())).await;
+    until("it waits", || bed.is_watched_beside(&other, ahead.node_path()).then_some(())).await;
     tokio::time::sleep(session.timing().unwrap().lease + BOUND).await;
     let unheard = proxy.on(Matcher::request(OpCode::Multi).path(&path), Action::Drop);
     ahead.release().await.unwrap();
@@ -222,7 +222,7 @@ async fn nobody_enters_by_a_question_that_was_not_answered() {
     drop(next);
     let guard = acquired.await.unwrap();
     let nodes = bed.below(&bed.path("a"));
-    assert!(nodes.iter().any(|node| node == guard.path()) || !guard.is_valid(), "{nodes:?}");
+    assert!(nodes.iter().any(|node| node == guard.node_path()) || !guard.is_valid(), "{nodes:?}");
     drop(guard);
     bed.end().await;
 }
@@ -238,7 +238,7 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     let lease = session.timing().unwrap().lease;
     for (what, promised) in [("its node deleted", HEARTBEAT), ("silence", lease)] {
         let writing = soon("the lock", lock.write()).await.unwrap();
-        let deletion = Matcher::request(OpCode::Delete).path(writing.path());
+        let deletion = Matcher::request(OpCode::Delete).path(writing.node_path());
         let deletion = proxy.on(deletion, Action::Drop);
         let stepping_down = tokio::spawn(writing.downgrade());
         until("it has a reader's node", || (deletion.hits() > 0).then_some(())).await;
@@ -275,7 +275,7 @@ async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
         for (kind, held, granted) in all {
             tokio::time::sleep_until((granted + T / 4 + BOUND).into()).await;
             assert!(held.is_valid(), "{kind:?}");
-            bed.delete(held.path());
+            bed.delete(held.node_path());
             let took = lost(kind, &held, Instant::now()).await;
             late.extend(control.late(&format!("{kind:?} deleted later"), took, Duration::ZERO, 1));
         }
@@ -299,12 +299,12 @@ async fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex() {
         let below = format!("{}/", bed.path(kind.name()));
         until("it waits", || {
             let mut watched = bed.watched().into_iter();
-            watched.any(|path| path.starts_with(&below) && path != ahead.path()).then_some(())
+            watched.any(|path| path.starts_with(&below) && path != ahead.node_path()).then_some(())
         })
         .await;
         ahead.release().await.unwrap();
         let held = waiting.await.unwrap();
-        bed.delete(held.path());
+        bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} deleted after a wait"), took, Duration::ZERO);
     }
@@ -321,7 +321,7 @@ async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     for kind in KINDS {
         let options = LockOptions::default().revocable(true);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
-        bed.delete(held.path());
+        bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} revocable and deleted"), took, Duration::ZERO);
     }
@@ -339,7 +339,7 @@ async fn wish(session_timeout: Duration, revocable: bool, promised: Duration) {
     for kind in KINDS {
         let options = LockOptions::default().revocable(revocable);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
-        raw.set_data(held.path(), b"__REVOKE__").unwrap();
+        raw.set_data(held.node_path(), b"__REVOKE__").unwrap();
         let start = Instant::now();
         soon("the wish", held.revoked()).await;
         control.within(&format!("{kind:?} revoked"), start.elapsed(), promised);

@@ -105,7 +105,7 @@ async fn a_next_in_line_of_any_kind_does_not_enter_without_its_node() {
     let queues = of_one.into_iter().chain([[read, write, write], [write, read, write]]);
     for (round, kinds) in queues.flat_map(|kinds| [kinds; 3]).enumerate() {
         let first = kinds[0].acquire(&sessions[0]).await;
-        let directory = first.path().rsplit_once('/').unwrap().0.to_owned();
+        let directory = first.node_path().rsplit_once('/').unwrap().0.to_owned();
         let queue = || bed.below(&directory);
         let mut waiting = Vec::new();
         for (kind, session) in kinds.into_iter().zip(&sessions).skip(1) {
@@ -113,14 +113,14 @@ async fn a_next_in_line_of_any_kind_does_not_enter_without_its_node() {
             let count = waiting.len() + 1;
             until("it queues up", || (queue().len() == count).then_some(())).await;
             if count == 2 {
-                let watches = || bed.is_watched_beside(&sessions[0], first.path());
+                let watches = || bed.is_watched_beside(&sessions[0], first.node_path());
                 until(&format!("it watches: {kinds:?}"), || watches().then_some(())).await;
             }
         }
         let (third, second) = (waiting.pop().unwrap(), waiting.pop().unwrap());
         let deleted = queue()
             .into_iter()
-            .filter(|path| path != first.path())
+            .filter(|path| path != first.node_path())
             .min_by_key(|path| path[path.len() - 10..].to_owned());
         bed.delete(&deleted.unwrap());
         first.release().await.unwrap();
@@ -180,7 +180,7 @@ async fn a_directory_that_was_reaped_comes_back_with_greater_tokens() {
     let mut last = None;
     for _ in 0..2 {
         let guard = mutex.acquire().await.unwrap();
-        assert!(guard.path().ends_with("-lock-0000000000"), "{}", guard.path());
+        assert!(guard.node_path().ends_with("-lock-0000000000"), "{}", guard.node_path());
         assert!(last < Some(guard.fencing_token()));
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
@@ -268,7 +268,7 @@ async fn a_writer_whose_node_is_deleted_does_not_step_down_beside_the_next_one()
         let next = of(&other, name);
         let waiting = tokio::spawn(async move { next.write().await.unwrap() });
         bed.until_nodes(name, 2).await;
-        bed.delete(writing.path());
+        bed.delete(writing.node_path());
         let next = soon("the next", waiting).await.unwrap();
         let reading = soon("its end", writing.downgrade()).await;
         assert_eq!(reading.unwrap_err().error().kind(), ErrorKind::Lost, "{name}");

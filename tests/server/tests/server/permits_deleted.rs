@@ -67,10 +67,10 @@ async fn deleted(
     let inner = waiting_node(&mut raw, &directories[0], |_| true).await;
     let node = match which {
         0 => inner,
-        _ => waiting_node(&mut raw, &directories[1], |path| path != holder.path()).await,
+        _ => waiting_node(&mut raw, &directories[1], |path| path != holder.node_path()).await,
     };
     if !kazoo && which == 0 {
-        waiting_node(&mut raw, &directories[1], |path| path != holder.path()).await;
+        waiting_node(&mut raw, &directories[1], |path| path != holder.node_path()).await;
     }
     raw.delete(&node).unwrap();
     raw.close().unwrap();
@@ -86,7 +86,7 @@ async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again() {
         let options = LockOptions::new();
         let (holder, waiting, node) = deleted(&bed, (kazoo, which), [&one, &two], options).await;
         let (mut raw, directories) = (bed.raw(), directories(&bed, kazoo));
-        let is_new = |path: &str| path != node && path != holder.path();
+        let is_new = |path: &str| path != node && path != holder.node_path();
         waiting_node(&mut raw, &directories[which], is_new).await;
         assert!(!waiting.is_finished() && holder.is_valid());
         holder.release().await.unwrap();
@@ -96,7 +96,7 @@ async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again() {
         let busy = printers(&one, kazoo).try_acquire().await.unwrap_err();
         assert!(busy.is_busy(), "{busy:#}");
         let permits = children(&mut raw, &directories[1]);
-        assert!(permits.iter().any(|path| path == permit.path()), "{permits:?}");
+        assert!(permits.iter().any(|path| path == permit.node_path()), "{permits:?}");
         permit.release().await.unwrap();
         raw.close().unwrap();
     }

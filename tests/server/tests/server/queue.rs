@@ -18,7 +18,7 @@ async fn waiters_are_granted_in_the_order_of_the_queue() {
     }
     let mut queue = bed.contenders("a");
     for next in waiting {
-        assert!(held.path().ends_with(&queue[0]));
+        assert!(held.node_path().ends_with(&queue[0]));
         held.release().await.unwrap();
         queue.remove(0);
         held = soon("the next", next).await.unwrap();

@@ -16,7 +16,7 @@ use crate::kinds::{Held, KINDS, Kind, Wait};
 fn waiting_nodes(bed: &Bed, kind: Kind, holder: &Held) -> BTreeSet<String> {
     let below = format!("{}/", bed.path(kind.name()));
     let sessions = bed.server().sessions();
-    let holds = |path: &String| path == holder.path();
+    let holds = |path: &String| path == holder.node_path();
     let others = sessions.into_iter().filter(|lane| !lane.ephemerals.iter().any(holds));
     others.flat_map(|lane| lane.ephemerals).filter(|path| path.starts_with(&below)).collect()
 }
@@ -148,7 +148,7 @@ async fn who_gives_up_or_panics_leaves_nothing() {
 async fn in_turn(session: &Session, kind: Kind, callers: usize) -> (Vec<usize>, usize) {
     let first = kind.acquire(session).await;
     let order = Arc::new(Mutex::new(Vec::new()));
-    let nodes = Arc::new(Mutex::new(BTreeSet::from([first.path().to_owned()])));
+    let nodes = Arc::new(Mutex::new(BTreeSet::from([first.node_path().to_owned()])));
     let mut waiting = JoinSet::new();
     for caller in 0..callers {
         let (order, nodes, session_of) = (order.clone(), nodes.clone(), session.clone());
@@ -162,7 +162,7 @@ async fn in_turn(session: &Session, kind: Kind, callers: usize) -> (Vec<usize>, 
                 kind.acquire(&session_of).await
             };
             order.lock().unwrap().push(caller);
-            nodes.lock().unwrap().insert(held.path().to_owned());
+            nodes.lock().unwrap().insert(held.node_path().to_owned());
             held.release().await.unwrap();
         });
         until("the caller waits", || {

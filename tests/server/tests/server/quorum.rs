@@ -50,7 +50,10 @@ async fn a_guard_on_a_follower_that_is_cut_off_is_lost_before_the_others_grant()
     );
     assert!(lost < granted);
     assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
-    assert!(near.exists(guard.path(), false).unwrap(), "the follower still shows the old node");
+    assert!(
+        near.exists(guard.node_path(), false).unwrap(),
+        "the follower still shows the old node"
+    );
 
     ensemble.heal(follower);
     next.release().await.unwrap();

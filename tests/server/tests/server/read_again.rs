@@ -50,7 +50,7 @@ async fn who_reads_reads_again_though_a_writer_of_another_process_waits() {
         let first = lock(&here).read().await.unwrap();
         let waiting = between(&bed, &here, &there).await;
         let again = soon("the second read", lock(&here).read()).await.unwrap();
-        assert!(again.is_valid() && again.path() == first.path());
+        assert!(again.is_valid() && again.node_path() == first.node_path());
         assert!(lock(&here).try_read().await.is_ok());
         assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
         let last = again.fencing_token();
@@ -67,7 +67,7 @@ async fn who_reads_reads_again_though_a_writer_of_another_process_waits() {
         say.send(()).unwrap();
         told.recv().unwrap();
         let again = reading.blocking_read_timeout(Duration::from_secs(60)).unwrap();
-        assert!(again.is_valid() && again.path() == first.path());
+        assert!(again.is_valid() && again.node_path() == first.node_path());
         again.fencing_token()
     });
     said.await.unwrap();

@@ -34,19 +34,19 @@ fn waiting(
 
 /// Deletes the node of whoever waits behind this one, once it waits, and tells it; answers when.
 async fn remove(bed: &Bed, holder: &Session, held: &Held) -> Instant {
-    let (directory, _) = held.path().rsplit_once('/').unwrap();
+    let (directory, _) = held.node_path().rsplit_once('/').unwrap();
     let below = format!("{directory}/");
-    let waits = |path: &String| path.starts_with(&below) && path != held.path();
+    let waits = |path: &String| path.starts_with(&below) && path != held.node_path();
     let node = until("the waiter has a node and waits", || {
         let mut nodes = bed.server().sessions().into_iter();
         let node = nodes.find_map(|one| one.ephemerals.into_iter().find(waits));
-        node.filter(|_| bed.is_watched_beside(holder, held.path()))
+        node.filter(|_| bed.is_watched_beside(holder, held.node_path()))
     })
     .await;
     let (mut raw, start) = (bed.raw(), Instant::now());
     raw.delete(&node).unwrap();
     // Nobody would tell it before, and it looks again only now and then.
-    raw.set_data(held.path(), b"").unwrap();
+    raw.set_data(held.node_path(), b"").unwrap();
     raw.close().unwrap();
     start
 }

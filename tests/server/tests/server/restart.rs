@@ -24,7 +24,7 @@ async fn holder_and_waiter_both_complete_when_the_server_restarts() {
     assert_eq!(bed.contenders("a"), queue);
     guard.release().await.unwrap();
     let guard = soon("the lock", waiting).await.unwrap();
-    assert!(guard.path().ends_with(&queue[1]) && guard.fencing_token() > token);
+    assert!(guard.node_path().ends_with(&queue[1]) && guard.fencing_token() > token);
     assert_eq!(holder.zookeeper_session(), sessions);
     guard.release().await.unwrap();
     drop(busy);
@@ -77,7 +77,7 @@ async fn a_rolling_restart_costs_neither_the_guard_nor_the_queue() {
     soon("the release", guard.release()).await.unwrap();
     for (next, node) in [(second, &queue[1]), (third, &queue[2])] {
         let next = soon("the lock", next).await.unwrap();
-        assert!(next.path().ends_with(node) && next.fencing_token() > token);
+        assert!(next.node_path().ends_with(node) && next.fencing_token() > token);
         token = next.fencing_token();
         soon("the release", next.release()).await.unwrap();
     }

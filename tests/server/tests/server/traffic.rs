@@ -45,8 +45,8 @@ async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session(
         let members = ["multi1", "multi2"].map(|name| session.mutex(name).unwrap());
         let multi = MultiLock::new(members).unwrap().acquire().await.unwrap();
         tokio::time::sleep(held_for).await;
-        let mut paths: Vec<_> = guards.iter().map(|guard| guard.path()).collect();
-        paths.push(multi.members()[1].path());
+        let mut paths: Vec<_> = guards.iter().map(|guard| guard.node_path()).collect();
+        paths.push(multi.members()[1].node_path());
         let start = Instant::now();
         paths.iter().for_each(|path| raw.delete(path).unwrap());
         for guard in &guards {
@@ -71,7 +71,7 @@ async fn a_wish_to_let_go_is_told_within_a_heartbeat_for_every_kind_on_a_busy_se
     let (_session, traffic, guards) = busy(&bed).await;
     let (mut raw, control) = (bed.raw(), Control::of(bed.server()));
     let start = Instant::now();
-    guards.iter().for_each(|guard| raw.set_data(guard.path(), b"__REVOKE__").unwrap());
+    guards.iter().for_each(|guard| raw.set_data(guard.node_path(), b"__REVOKE__").unwrap());
     for guard in &guards {
         soon("the wish", guard.revoked()).await;
         control.within(guard.lock(), start.elapsed(), HEARTBEAT);
@@ -80,7 +80,7 @@ async fn a_wish_to_let_go_is_told_within_a_heartbeat_for_every_kind_on_a_busy_se
     let own = format!("\"pid\":{},", std::process::id());
     for guard in &guards {
         until("it is written again", || {
-            let data = String::from_utf8(raw.data(guard.path()).unwrap()).unwrap();
+            let data = String::from_utf8(raw.data(guard.node_path()).unwrap()).unwrap();
             (data.contains(&own) && data.contains("\"revoked\":true")).then_some(())
         })
         .await;

@@ -101,7 +101,10 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
             let busy = busy.unwrap_err();
             let named = busy.holder().unwrap_or_else(|| panic!("nobody is named: {busy:?}"));
             let is_named = |path: &str| path.rsplit('/').next() == Some(&named.node);
-            assert!(busy.is_busy() && held.iter().any(|held| is_named(held.path())), "{named:?}");
+            assert!(
+                busy.is_busy() && held.iter().any(|held| is_named(held.node_path())),
+                "{named:?}"
+            );
         }
         for permit in held {
             permit.release().await.unwrap();

@@ -127,7 +127,7 @@ async fn a_name_that_is_given_back_while_somebody_looks_is_free_for_another_kind
         let (bed, proxy, here, there) = two_processes("gone", kazoo).await;
         for lock in locks(&here, kazoo) {
             let held = lock.acquire().await.unwrap();
-            let shown = Matcher::reply(OpCode::GetData).path(held.path()).first(1);
+            let shown = Matcher::reply(OpCode::GetData).path(held.node_path()).first(1);
             let shown = proxy.on(shown, Action::Hold);
             let permits = semaphore(&there, kazoo);
             let asking = tokio::spawn(async move { permits.acquire().await });

@@ -72,7 +72,7 @@ impl Ledger {
             Keeper { lock, process, view: &scope.view, who: scope.who }
         }));
         keepers.find_map(|keeper| {
-            let (path, token) = (keeper.view.path(), keeper.view.fencing_token());
+            let (path, token) = (keeper.view.node_path(), keeper.view.fencing_token());
             let (at, ended) = self.gone(path, token)?;
             let lost = state.losses.get(&token.czxid()).copied().unwrap_or(at);
             let since = at.min(lost).saturating_sub(NOTED);

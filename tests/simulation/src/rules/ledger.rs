@@ -235,7 +235,7 @@ impl Ledger {
     /// Notes a grant, perhaps the answer to somebody who asked; the answer takes it back.
     pub fn granted(self: &Arc<Self>, who: &str, entry: Entry, asking: Option<&Asking>) -> Holding {
         let (now, token) = (self.world.now(), entry.view.fencing_token());
-        let path = entry.view.path().to_owned();
+        let path = entry.view.node_path().to_owned();
         let valid = entry.view.is_valid();
         self.world.say(|| {
             let valid = if valid { "" } else { ", which is lost already" };

@@ -232,10 +232,12 @@ impl Ledger {
             let mut siblings = scopes.inside(id).map(|(_, sibling)| sibling);
             if let Some(sibling) = siblings.find(|sibling| !(reads && sibling.reads)) {
                 let left = if sibling.held { "a sibling" } else { "what a sibling has left" };
-                found =
-                    Some((super::SIBLINGS, format!("{who} got {}, beside {left}", guard.path())));
+                found = Some((
+                    super::SIBLINGS,
+                    format!("{who} got {}, beside {left}", guard.node_path()),
+                ));
             } else if scope.reads && !reads {
-                let what = format!("{who}: {} writes inside of a reader", guard.path());
+                let what = format!("{who}: {} writes inside of a reader", guard.node_path());
                 found = Some((super::UPGRADE, what));
             }
         }
@@ -245,7 +247,7 @@ impl Ledger {
         self.world.note(&[inner.id, around.unwrap_or_default()]);
         self.world.say(|| {
             let depth = around.map_or("anew".to_owned(), |around| format!("inside of {around}"));
-            format!("{who}: has {}, {depth}, as {}", guard.path(), inner.id)
+            format!("{who}: has {}, {depth}, as {}", guard.node_path(), inner.id)
         });
         if let Some((rule, what)) = found {
             self.fail(rule, what);
@@ -277,9 +279,10 @@ impl Ledger {
                 && !scope.process.is_paused()
                 && scope.view.is_valid()
         });
-        let beside =
-            valid.find(|scope| self.gone(scope.view.path(), scope.view.fencing_token()).is_none());
-        let what = beside.map(|scope| format!("{who} got {path}, beside {}", scope.view.path()));
+        let beside = valid
+            .find(|scope| self.gone(scope.view.node_path(), scope.view.fencing_token()).is_none());
+        let what =
+            beside.map(|scope| format!("{who} got {path}, beside {}", scope.view.node_path()));
         drop(state);
         if let Some(what) = what {
             self.fail(super::EXCLUSION, what);
@@ -294,7 +297,7 @@ impl Ledger {
             .values()
             .filter(|scope| scope.process.is_alive() && !scope.process.is_paused());
         running.find_map(|scope| {
-            let (outermost, path) = (scopes.outermost(scope), scope.view.path());
+            let (outermost, path) = (scopes.outermost(scope), scope.view.node_path());
             let valid = scope.view.is_valid();
             if scope.held && valid != outermost.view.is_valid() {
                 let what = format!("{path}, inside: valid: {valid}, unlike the outermost");
@@ -314,7 +317,7 @@ impl Ledger {
         broken: &BTreeSet<String>,
         now: u64,
     ) -> Option<(Rule, String)> {
-        let path = scope.view.path();
+        let path = scope.view.node_path();
         match self.gone(path, scope.view.fencing_token())? {
             (at, Ended::Expired) => {
                 let what = format!("{path}: its session expired {} µs ago", now - at);

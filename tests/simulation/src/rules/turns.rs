@@ -153,7 +153,7 @@ impl Ledger {
             // What is held for too long is not told of the end of that.
             let limited = self.plans[scope.lock].most().is_some();
             let late = runs && !limited && !scope.went_on && now > since + SOON;
-            let (path, long) = (scope.view.path(), now - since);
+            let (path, long) = (scope.view.node_path(), now - since);
             late.then(|| {
                 (super::INSIDE, format!("{path}: lost, and awaited in {id}, for {long} µs"))
             })
@@ -174,7 +174,7 @@ impl Ledger {
             if scope.went_on || !runs || scopes.inside(id).next().is_some() {
                 return None;
             }
-            let (path, long) = (scope.view.path(), now - since);
+            let (path, long) = (scope.view.node_path(), now - since);
             Some((super::TURNS, format!("{path}: nobody is inside of {id}, for {long} µs")))
         })
     }

@@ -112,7 +112,7 @@ impl Task {
         let outermost = self.crew.ledger.opens(self.acquirer(), (lock, &self.process), guard);
         let (around, calls) = (vec![outermost.id()], Arc::new(AtomicU32::new(CALLS)));
         let mut place = Place { lock, around, left: calls, patient: true };
-        self.say(|| format!("nests in {}, as {}", guard.path(), outermost.id()));
+        self.say(|| format!("nests in {}, as {}", guard.node_path(), outermost.id()));
         let mut left = Vec::new();
         for _ in 0..=self.choose(3) {
             left.extend(self.go_inside(&place, guard).await);

@@ -464,7 +464,8 @@ impl Task {
         let held = session.held().iter().any(|held| &*held.lock == guard.lock());
         let here = guard.scope_sync(|| lock.is_held_here()) && !lock.is_held_here();
         if valid && !(here && held) {
-            let what = format!("{}: {} is not held, says its session", self.name, guard.path());
+            let what =
+                format!("{}: {} is not held, says its session", self.name, guard.node_path());
             self.crew.ledger.fail(rules::ERROR, what);
         }
         let (timing, id) = (session.timing(), session.zookeeper_session());
@@ -524,7 +525,7 @@ impl Task {
         let lock = session.mutex(format!("doors/{}", call.name))?.with_options(call.options);
         let answer = lock.acquire_tries().await;
         if let Ok(guard) = &answer {
-            self.lose_while_it_drains(&session, guard.path().to_owned()).await;
+            self.lose_while_it_drains(&session, guard.node_path().to_owned()).await;
         }
         let released = match answer {
             Ok(guard) => guard.release().await,

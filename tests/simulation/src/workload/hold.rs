@@ -103,8 +103,11 @@ impl Task {
                     match answer {
                         Ok(reader) => {
                             if asked && !reader.is_revoked() {
-                                let what =
-                                    format!("{}: {} forgets who asked", self.name, reader.path());
+                                let what = format!(
+                                    "{}: {} forgets who asked",
+                                    self.name,
+                                    reader.node_path()
+                                );
                                 self.crew.ledger.fail(rules::WISH, what);
                             }
                             share = (1, share.1);
@@ -148,7 +151,7 @@ impl Task {
                         share.0 -= taken;
                     }
                     if lost && permits.is_valid() {
-                        let what = format!("{}: {} is valid again", self.name, permits.path());
+                        let what = format!("{}: {} is valid again", self.name, permits.node_path());
                         self.crew.ledger.fail(rules::FOR_GOOD, what);
                     }
                     holding = self.note_again(lock, share, permits.view());
@@ -163,7 +166,7 @@ impl Task {
             let lost = async {
                 guard.lost().await;
                 if guard.is_valid() {
-                    let what = format!("{}: {} is valid", self.name, guard.path());
+                    let what = format!("{}: {} is valid", self.name, guard.node_path());
                     self.crew.ledger.fail(rules::LOST, what);
                 }
             };
@@ -179,7 +182,7 @@ impl Task {
         }
         self.say(|| {
             let valid = if guard.is_valid() { "" } else { ", which is lost" };
-            format!("lets go of {}{valid}", guard.path())
+            format!("lets go of {}{valid}", guard.node_path())
         });
         drop(holding);
         if let Some(inside) = &mut inside {
@@ -215,7 +218,7 @@ impl Task {
 
     /// The node of a guard.
     pub(super) fn node_of(&self, view: &GuardView) -> (String, i64) {
-        (view.path().to_owned(), view.fencing_token().czxid() as i64)
+        (view.node_path().to_owned(), view.fencing_token().czxid() as i64)
     }
 
     /// Whether a writer that was to step down goes on writing: a call inside has it too, or the server
@@ -235,7 +238,7 @@ impl Task {
             let _counted = (using, running);
             let holding = task.note_again(lock, share, part.view());
             task.sleep(task.duration()).await;
-            task.say(|| format!("lets go of {}", part.path()));
+            task.say(|| format!("lets go of {}", part.node_path()));
             drop(holding);
             drop(part.release().await);
         });
@@ -248,7 +251,7 @@ impl Task {
         self.process.spawn(async move {
             view.lost().await;
             if !task.crew.ledger.told_of_end(id) && view.is_valid() {
-                let what = format!("{}: {} is valid", task.name, view.path());
+                let what = format!("{}: {} is valid", task.name, view.node_path());
                 task.crew.ledger.fail(rules::LOST, what);
             }
         });
@@ -271,7 +274,7 @@ impl Task {
                 false
             };
             if !or(told, late).await || view.is_valid() {
-                let what = format!("{}: {} has not ended", task.name, view.path());
+                let what = format!("{}: {} has not ended", task.name, view.node_path());
                 task.crew.ledger.fail(rules::ENDED, what);
             }
         });

@@ -123,7 +123,8 @@ impl Task {
         }
         match inside {
             Some(Ok(inside)) if upgrades && guard.is_valid() => {
-                let what = format!("{}: {} writes inside of a reader", self.name, inside.path());
+                let what =
+                    format!("{}: {} writes inside of a reader", self.name, inside.node_path());
                 self.crew.ledger.fail(rules::UPGRADE, what);
             }
             Some(Err(error))
@@ -178,7 +179,7 @@ impl Task {
             }
             if let Ok(inside) = answer {
                 if within.fetch_add(1, Ordering::Relaxed) > 0 && exclusive {
-                    let what = format!("{}: two at a time in {}", self.name, inside.path());
+                    let what = format!("{}: two at a time in {}", self.name, inside.node_path());
                     self.crew.ledger.fail(rules::NESTED, what);
                 }
                 self.sleep(self.short()).await;
@@ -236,7 +237,7 @@ impl Task {
                 let writes =
                     matches!(inner, AnyGuard::Write(_)) && inner.fencing_token().czxid() == writer;
                 if writes && inner.is_valid() && downgraded.load(Ordering::Relaxed) {
-                    let what = format!("{}: {} is a reader's by now", task.name, inner.path());
+                    let what = format!("{}: {} is a reader's by now", task.name, inner.node_path());
                     task.crew.ledger.fail(rules::NESTED, what);
                 }
                 let lost = valid && !inner.is_valid() && !inner_plan.stops_early();
@@ -244,7 +245,7 @@ impl Task {
                 let ends =
                     inner_plan.most().is_some() || task.crew.ledger.is_closing(&task.process);
                 if lost && !ends && task.crew.ledger.quiet_for(long) {
-                    let what = format!("{}: {} is lost, inside", task.name, inner.path());
+                    let what = format!("{}: {} is lost, inside", task.name, inner.node_path());
                     task.crew.ledger.fail(rules::REASON, what);
                 }
                 task.sleep(2_000).await;
