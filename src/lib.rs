@@ -85,7 +85,7 @@ pub use zklock_core::observe::observer::{Event, GrantedBy, LossReason, Observer}
 pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};
 pub use zklock_core::run::template::{ZkLockTemplate, execute, execute_fallible};
 pub use zklock_core::session::registry::{Installed, SessionRegistry, init};
-pub use zklock_core::session::{Held, Session, SessionBuilder, States, Timing};
+pub use zklock_core::session::{LocalContender, Session, SessionBuilder, States, Timing};
 
 /// The layouts that the crate provides: how a lock is stored in ZooKeeper.
 pub mod layout {

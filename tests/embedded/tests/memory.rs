@@ -137,5 +137,5 @@ async fn connections_that_came_and_went_leave_nothing() {
     grown.remove(0);
     grown.sort_unstable();
     check("a connection that came and went", grown[1], 16);
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }

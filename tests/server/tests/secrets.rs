@@ -106,7 +106,10 @@ async fn nothing_that_can_be_printed_and_no_log_shows_a_secret() {
     let session = private.clone().connect().await.unwrap();
     let mutex = session.mutex("a").unwrap();
     let guard = mutex.acquire().await.unwrap();
-    texts.push(format!("{private:?} {session:?} {mutex:?} {guard:?} {:?}", session.held()));
+    texts.push(format!(
+        "{private:?} {session:?} {mutex:?} {guard:?} {:?}",
+        session.local_contenders()
+    ));
     let again = private.clone().connect().await.unwrap();
     texts.push(all_of(&again.mutex("a").unwrap().try_acquire().await.unwrap_err()));
     // What breaks.

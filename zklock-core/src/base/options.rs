@@ -463,7 +463,7 @@ impl LockOptions {
     /// Sets what the lock is acquired for, for people who look at it: a request's id, a job's name.
     /// Default: nothing.
     ///
-    /// The label is in [`Session::held`](crate::session::Session::held), in the error of a caller
+    /// The label is in [`Session::local_contenders`](crate::session::Session::local_contenders), in the error of a caller
     /// that finds the lock busy, and in the lock's node in ZooKeeper, so that other processes see it
     /// in [`contenders`](crate::inspect::Site::contenders). If tasks of one process pass the lock to
     /// each other, the node names the label of the present holder within a heartbeat. A [`Label`] has
@@ -480,7 +480,7 @@ impl LockOptions {
     ///
     /// let import = LockOptions::new().label("import of 7 May");
     /// let guard = session.mutex("orders")?.with_options(import).acquire().await?;
-    /// assert_eq!(session.held()[0].label.as_deref(), Some("import of 7 May"));
+    /// assert_eq!(session.local_contenders()[0].label.as_deref(), Some("import of 7 May"));
     /// let holder = &session.site("orders")?.contenders().await?[0];
     /// assert_eq!(holder.owner.label.as_deref(), Some("import of 7 May"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

@@ -33,14 +33,15 @@ pub struct Owner {
     /// The application's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// The time when the node joined the queue, by the wall clock of its process, in RFC 3339. This
-    /// is before the grant; after a handoff it is also before the present holder began to wait.
+    /// Since when the node has been in the queue, by the wall clock of its process, in RFC 3339: the node's
+    /// time. It is before the grant, and after a handoff it is also before the present holder began to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// What it acquires or holds the lock [for](crate::base::options::LockOptions::label).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The time when the present holder was granted the lock, in RFC 3339. A holder in this process
+    /// The time when the present holder was granted the lock, by the wall clock of its process, in RFC 3339:
+    /// the holder's time, which after a handoff is later than that of its node. A holder in this process
     /// is always known; another process writes it into its node when its caller has held the lock
     /// for longer than a heartbeat, a sixth of the session timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ impl<K: Kind> Guard<K> {
     /// ```
     /// # let session = zklock::Session::embedded();
     /// session.mutex("orders")?.blocking_acquire()?.blocking_release()?;
-    /// assert!(session.held().is_empty());
+    /// assert!(session.local_contenders().is_empty());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
@@ -52,7 +52,7 @@ impl AnyGuard {
     /// # let session = zklock::Session::embedded();
     /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
     /// lock.blocking_acquire()?.blocking_release()?;
-    /// assert!(session.held().is_empty());
+    /// assert!(session.local_contenders().is_empty());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
@@ -72,7 +72,7 @@ impl MultiGuard {
     /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// both.blocking_acquire()?.blocking_release()?;
-    /// assert!(session.held().is_empty());
+    /// assert!(session.local_contenders().is_empty());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///

@@ -179,7 +179,7 @@ pub type RwLockWriteGuard = Guard<Writing>;
 ///     _printer: SemaphorePermit,
 /// }
 /// let job = Print { _printer: session.semaphore("printers", 3)?.acquire().await? };
-/// assert_eq!(session.held().len(), 1);
+/// assert_eq!(session.local_contenders().len(), 1);
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub type SemaphorePermit = Guard<Sharing>;
@@ -200,7 +200,7 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// let guard = session.mutex("orders")?.acquire().await?;
 /// assert!(guard.is_valid());
 /// drop(guard); // Releases in the background.
-/// assert!(session.held().is_empty());
+/// assert!(session.local_contenders().is_empty());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 ///

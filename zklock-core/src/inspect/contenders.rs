@@ -18,7 +18,7 @@ use crate::layout::driver::Proof;
 use crate::layout::nested::{counted_by_others, is_other_lock};
 use crate::layout::verdict::Verdict;
 use crate::session::generation::Listed;
-use crate::session::local_queues::Held;
+use crate::session::local_queues::LocalContender;
 
 /// The number of nodes, or of directories, that are read at the same time.
 pub(crate) const BATCH: usize = 100;
@@ -61,7 +61,7 @@ pub struct Participant {
     pub here: bool,
     /// For the first node of this session: the callers of this process that hold the lock or wait
     /// for it.
-    pub local: Vec<Held>,
+    pub local: Vec<LocalContender>,
     /// What it may be waiting for outside of the queue: clients in other languages count nodes that
     /// are not contenders, such as the directory of another lock, and wait until these are gone.
     pub why: Option<String>,
@@ -79,7 +79,9 @@ impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
     ///
-    /// It does not ask whether the lock is unavailable for a while: see [`Participant::holder`].
+    /// It does not ask whether the lock is unavailable for a while: see [`Participant::holder`]. Which callers of
+    /// this process hold locks or wait for them, [`Session::local_contenders`](crate::session::Session::local_contenders)
+    /// tells without a request.
     ///
     /// Costs one request, and one more for each node, or for each of the [head](Site::head); where a semaphore has more
     /// nodes than its limit, a few more that tell which of them wait.
@@ -150,8 +152,8 @@ impl Site {
     /// of its nodes that holds the lock, who holds it at present.
     pub(crate) fn add_callers(&self, queue: &mut [Participant]) {
         let Some(first) = queue.iter_mut().find(|participant| participant.here) else { return };
-        first.local = self.session.held();
-        first.local.retain(|held| *held.lock == *self.name.as_str());
+        first.local = self.session.local_contenders();
+        first.local.retain(|one| *one.lock == *self.name.as_str());
         let (runtime, holdings) = (self.session.runtime(), self.session.local_queues().holdings());
         let now = runtime.clock().now();
         for one in queue.iter_mut().filter(|one| one.here && one.holder) {

@@ -20,7 +20,7 @@ use crate::base::mode::Mode;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::observe::observer::{Event, Granted, GrantedBy, LossReason};
-use crate::session::local_queues::{Held, Holding};
+use crate::session::local_queues::{Holding, LocalContender};
 use crate::session::slow::{Slow, Warning};
 
 mod hold;
@@ -139,9 +139,14 @@ impl Grant {
     }
 
     /// Describes its holder for people.
-    pub fn describe(&self, now: Instant) -> Held {
-        let who = (self.who.to_string(), self.label.clone());
-        Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
+    pub fn describe(&self, now: Instant) -> LocalContender {
+        LocalContender {
+            lock: self.queue.lock_name().clone(),
+            granted: true,
+            elapsed: now.since(self.since),
+            who: self.who.to_string(),
+            label: self.label.clone(),
+        }
     }
 
     /// Describes its holder for other clients.

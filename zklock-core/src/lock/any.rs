@@ -298,7 +298,7 @@ impl AnyGuard {
     /// # let session = zklock::Session::embedded();
     /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
     /// any.acquire().await?.release().await?;
-    /// assert!(session.held().is_empty());
+    /// assert!(session.local_contenders().is_empty());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///

@@ -341,9 +341,9 @@ async fn retired(guard: &MultiGuard, left: &[i64]) -> i64 {
 /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
 /// # let both = zklock::MultiLock::new([b, a])?;
 /// let guard = both.acquire().await?;
-/// assert_eq!(session.held().len(), 2);
+/// assert_eq!(session.local_contenders().len(), 2);
 /// drop(guard);
-/// assert!(session.held().is_empty());
+/// assert!(session.local_contenders().is_empty());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[must_use = "a guard that is dropped at once releases the lock at once"]

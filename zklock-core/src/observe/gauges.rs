@@ -133,7 +133,7 @@ mod tests {
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
         fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-            assert_eq!(self.0.held().len(), 1);
+            assert_eq!(self.0.local_contenders().len(), 1);
             Counter::noop()
         }
 

@@ -28,7 +28,7 @@ use crate::observe::observer::{Event, Events, Granted, tries};
 use crate::session::generation::Generation;
 use crate::session::lane::{Lane, LaneConfig, LanePermit, Status, closed};
 use crate::session::lanes::Lanes;
-use crate::session::local_queues::{Held, LocalQueues};
+use crate::session::local_queues::{LocalContender, LocalQueues};
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
@@ -354,26 +354,31 @@ impl Session {
         Some(self.lane().current()?.lease().timing())
     }
 
-    /// Returns the locks that this process holds, and those that it waits for, through this
-    /// session; the oldest first.
+    /// Returns the callers of this process that hold a lock of this session or wait for one, whatever the
+    /// lock; who has held or waited for the longest time is first.
+    ///
+    /// It reads memory only, and asks nobody. [`Site::contenders`](crate::inspect::Site::contenders) of a lock
+    /// asks ZooKeeper, and returns the nodes of all processes in its queue: callers of one process that
+    /// share a node are one there, and one that waits in memory only is not among them.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let _guard = session.mutex("orders")?.acquire().await?;
-    /// for held in session.held() {
-    ///     println!("{} by {}, {} ms", held.lock, held.who, held.since.as_millis());
+    /// for one in session.local_contenders() {
+    ///     let does = if one.granted { "holds" } else { "waits for" };
+    ///     println!("{} {does} {}, {} ms", one.who, one.lock, one.elapsed.as_millis());
     /// }
-    /// assert_eq!(session.held().len(), 1);
+    /// assert_eq!(session.local_contenders().len(), 1);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn held(&self) -> Vec<Held> {
-        self.local_queues().held()
+    pub fn local_contenders(&self) -> Vec<LocalContender> {
+        self.local_queues().contenders()
     }
 
     /// Stops granting locks; for SIGTERM. Waiters fail at once with
     /// [`Closing`](crate::base::error::ErrorKind::Closing), and holders may finish within `limit`.
-    /// Returns what is still held after that. A lock that is lost meanwhile is not waited for. A body
+    /// Returns those that are left after that. A lock that is lost meanwhile is not waited for. A body
     /// may still acquire its own lock again (but no further permits of a semaphore); any other acquire
     /// in it fails with `Closing`, too.
     ///
@@ -391,11 +396,11 @@ impl Session {
     /// # Cancel safety
     ///
     /// Dropping the future leaves the session draining.
-    pub async fn drain(&self, limit: Duration) -> Vec<Held> {
+    pub async fn drain(&self, limit: Duration) -> Vec<LocalContender> {
         self.enter(SessionState::Draining);
         let empty = self.local_queues().until_empty();
         let _ = Deadline::after(self.clock().clone(), limit).bound(empty).await;
-        self.held()
+        self.local_contenders()
     }
 
     /// Closes the session, within five seconds. No lock is granted any more, held locks are lost,

@@ -18,53 +18,34 @@ use crate::base::token::FencingToken;
 use crate::base::until::until;
 use crate::layout::driver::LockDriver;
 
-/// A lock that this process holds or waits for. Returned by
-/// [`Session::held`](crate::session::Session::held).
+/// A caller of this process that holds a lock or waits for it. Returned by
+/// [`Session::local_contenders`](crate::session::Session::local_contenders).
+///
+/// Not a [`Participant`](crate::inspect::Participant), which is a node in the lock's queue in ZooKeeper:
+/// the callers of one process often share a node.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
 /// let _guard = session.mutex("orders")?.acquire().await?;
-/// let held = &session.held()[0];
-/// assert!(held.granted && &*held.lock == "orders");
+/// let contender = &session.local_contenders()[0];
+/// assert!(contender.granted && &*contender.lock == "orders");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Held {
+pub struct LocalContender {
     /// The lock's name.
     pub lock: Arc<str>,
-    /// Whether the lock is held; false for a waiter.
+    /// Whether it holds the lock; false for a waiter.
     pub granted: bool,
-    /// For a waiter, the time since its call; for a holder, the time since its own grant, also if
+    /// How long it has waited, from its call on, or has held the lock, from its own grant on, also if
     /// the node is older.
-    pub since: Duration,
+    pub elapsed: Duration,
     /// The caller: the task or thread, as the runtime or the system numbers it.
     pub who: String,
     /// The label that was given to the lock, if any.
     pub label: Option<Arc<str>>,
-}
-
-impl Held {
-    /// Describes a holder or a waiter. `since` is the time that it has held or waited.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// use zklock::Held;
-    ///
-    /// let who = ("task 7".to_owned(), None);
-    /// let held = Held::new(Arc::from("orders"), true, Duration::from_secs(3), who);
-    /// assert_eq!(held.who, "task 7");
-    /// ```
-    pub fn new(
-        lock: Arc<str>,
-        granted: bool,
-        since: Duration,
-        (who, label): (String, Option<Arc<str>>),
-    ) -> Self {
-        Held { lock, granted, since, who, label }
-    }
 }
 
 /// The present holder of a node.
@@ -87,7 +68,7 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
     fn driver(&self) -> &Arc<dyn LockDriver>;
 
     /// The holders and the waiters.
-    fn held(&self) -> Vec<Held>;
+    fn contenders(&self) -> Vec<LocalContender>;
 
     /// Whether there is a holder or a waiter.
     fn is_in_use(&self) -> bool;
@@ -108,7 +89,7 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
     fn is_semaphore(&self) -> bool;
 
     /// Somebody who holds or waits, if there is anybody, and in which way.
-    fn user(&self) -> Option<(Mode, Held)>;
+    fn user(&self) -> Option<(Mode, LocalContender)>;
 
     /// Whether this process has, or had, the same name as a lock of another kind.
     fn is_beside_another(&self) -> &AtomicBool;
@@ -325,11 +306,11 @@ impl LocalQueues {
     }
 
     /// All holders and waiters.
-    pub fn held(&self) -> Vec<Held> {
-        let mut held: Vec<_> =
-            self.all().iter().flat_map(|local_queue| local_queue.held()).collect();
-        held.sort_by_key(|held| Reverse(held.since));
-        held
+    pub fn contenders(&self) -> Vec<LocalContender> {
+        let mut contenders: Vec<_> =
+            self.all().iter().flat_map(|local_queue| local_queue.contenders()).collect();
+        contenders.sort_by_key(|one| Reverse(one.elapsed));
+        contenders
     }
 
     /// Passes on the pattern and the mode of each holder and waiter, and whether it holds.
@@ -417,9 +398,10 @@ mod tests {
         fn driver(&self) -> &Arc<dyn LockDriver> {
             &self.driver
         }
-        fn held(&self) -> Vec<Held> {
-            let held = Held::new("a".into(), true, Duration::ZERO, (String::new(), None));
-            self.is_in_use().then_some(held).into_iter().collect()
+        fn contenders(&self) -> Vec<LocalContender> {
+            let (lock, elapsed, who, label) = ("a".into(), Duration::ZERO, String::new(), None);
+            let one = LocalContender { lock, granted: true, elapsed, who, label };
+            self.is_in_use().then_some(one).into_iter().collect()
         }
         fn is_in_use(&self) -> bool {
             self.looks.fetch_add(1, Ordering::Relaxed);
@@ -432,7 +414,7 @@ mod tests {
         fn is_semaphore(&self) -> bool {
             false
         }
-        fn user(&self) -> Option<(Mode, Held)> {
+        fn user(&self) -> Option<(Mode, LocalContender)> {
             None
         }
         fn is_beside_another(&self) -> &AtomicBool {
@@ -476,7 +458,7 @@ mod tests {
         for _ in 0..count / 8 {
             assert!(mutex.blocking_try_acquire().unwrap_err().is_busy());
         }
-        assert_eq!(session.held().len(), 1 + count);
+        assert_eq!(session.local_contenders().len(), 1 + count);
         VISITED.get() - before
     }
 

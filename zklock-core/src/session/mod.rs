@@ -28,6 +28,6 @@ pub mod watch_budget;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};
-pub use local_queues::Held;
+pub use local_queues::LocalContender;
 pub use registry::{Installed, SessionRegistry, init};
 pub use timing::Timing;

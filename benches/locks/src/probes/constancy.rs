@@ -130,7 +130,7 @@ fn measure(
             tasks.spawn(task.run(warm, last));
         }
         let queued = tokio::time::Instant::now() + Duration::from_secs(30);
-        while server.watch_count() == 0 || ours.held().len() < waiters {
+        while server.watch_count() == 0 || ours.local_contenders().len() < waiters {
             if tokio::time::Instant::now() > queued {
                 return Err("the waiters do not queue".into());
             }

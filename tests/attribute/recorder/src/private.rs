@@ -126,7 +126,7 @@ impl Drop for Stage {
             locks().outage(false);
         }
         if self.begun.load(Relaxed) {
-            let free = locks().session().held().is_empty();
+            let free = locks().session().local_contenders().is_empty();
             record(if free { "release" } else { "still held" });
         }
     }

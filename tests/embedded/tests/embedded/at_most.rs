@@ -64,7 +64,7 @@ async fn an_async_body_is_dropped_at_that_moment_and_the_lock_is_free() {
             assert_too_long(&outcome.await.unwrap_err(), Body::Dropped);
             assert_eq!(start.elapsed(), LIMIT, "{kind}");
             assert!(!dropped.load(Ordering::SeqCst), "its guard was valid to the end");
-            assert!(session.held().is_empty());
+            assert!(session.local_contenders().is_empty());
             assert_eq!(template.execute("a", async || 42).await.unwrap(), 42);
         }
     }
@@ -136,7 +136,7 @@ async fn the_time_of_a_nested_call_is_its_own_and_that_of_the_calls_around() {
     let both = outer.execute("a", async || endless.execute("a", pending::<()>).await).await;
     assert_too_long(&both.unwrap_err(), Body::Dropped);
     assert_eq!(start.elapsed(), LIMIT);
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }
 
 /// What was carried elsewhere holds the lock, too, and ends for the same reason.
@@ -155,7 +155,7 @@ async fn calls_that_were_carried_into_other_tasks_end_as_well() {
     let start = Instant::now();
     assert_too_long(&carried.unwrap().await.unwrap().unwrap_err(), Body::Dropped);
     assert_eq!(start.elapsed(), LIMIT / 2);
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
     // Nothing begins in a scope whose time is over.
     let late = session.mutex("b").unwrap().with_options(limited()).acquire().await.unwrap();
     sleep(LIMIT).await;
@@ -184,7 +184,7 @@ async fn the_time_of_several_locks_begins_when_all_are_held() {
     let template = &templates(&session, limited())[0];
     let all = template.execute_all(["a", "b"], pending::<()>).await;
     assert_too_long(&all.unwrap_err(), Body::Dropped);
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }
 
 /// A writer that is a reader when half of the time is over, and three permits of which one is split off
@@ -286,7 +286,7 @@ fn a_plain_body_keeps_the_lock_is_told_of_while_it_runs_and_its_caller_gets_the_
             limit *= 2;
         };
         assert_eq!((error.kind(), error.body()), (ErrorKind::HeldTooLong, Some(Body::Finished)));
-        assert!(session.held().is_empty());
+        assert!(session.local_contenders().is_empty());
         let told = told.0.lock().unwrap();
         assert_eq!(told[before..], [(name, limit)], "it is told once");
     }

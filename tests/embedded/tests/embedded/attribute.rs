@@ -131,7 +131,7 @@ async fn an_async_function_that_holds_for_too_long_is_dropped_and_logged() {
     assert_eq!(warnings.take(), [""; 0]);
     let error = sleep(2 * second).await.unwrap_err();
     assert_too_long(&error, "long", second, Body::Dropped);
-    assert!(start.elapsed() < 2 * second && session.held().is_empty());
+    assert!(start.elapsed() < 2 * second && session.local_contenders().is_empty());
     let lines = warnings.take();
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(line.contains("held for longer than `hold_at_most`"), "{line}");
@@ -159,5 +159,5 @@ fn a_plain_function_that_holds_for_too_long_finishes_and_its_caller_is_told() {
         error = hold(limit).unwrap_err();
     }
     assert_too_long(&error, "long", limit, Body::Finished);
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }

@@ -290,7 +290,7 @@ async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing
             "{error}"
         );
         assert!(path.ends_with(&error.holder().unwrap().node), "{layout}: {error}");
-        assert!(session.held().is_empty(), "{layout}");
+        assert!(session.local_contenders().is_empty(), "{layout}");
         settle().await;
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "{layout}");
         // One that goes in time was somebody's.
@@ -448,7 +448,7 @@ async fn permits_that_never_come_back_are_an_error_after_a_while_and_nothing_is_
             let error = semaphore(&session).acquire_many(permits).await.unwrap_err();
             assert!(error.is_busy(), "{error}");
             assert!(format!("{error:#}").contains("is not an ephemeral node"), "{error}");
-            assert!(session.held().is_empty());
+            assert!(session.local_contenders().is_empty());
             settle().await;
             assert_eq!(contenders(&store, leases).await.len(), 3 - permits as usize);
         }

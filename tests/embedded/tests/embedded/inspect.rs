@@ -43,7 +43,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
         let mutex = session.mutex("a").unwrap();
         async move { mutex.acquire().await }
     });
-    while session.held().len() < 2 {
+    while session.local_contenders().len() < 2 {
         tokio::task::yield_now().await;
     }
     let queue = session.site("a").unwrap().contenders().await.unwrap();
@@ -55,7 +55,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
     assert!(queue[0].owner.since.is_some());
     assert_eq!(queue[1].owner.host, "10.0.0.7");
     assert_eq!(queue[2].owner.app.as_deref(), Some("test"));
-    let local: Vec<_> = queue[0].local.iter().map(|held| held.granted).collect();
+    let local: Vec<_> = queue[0].local.iter().map(|one| one.granted).collect();
     assert_eq!(local, [true, false]);
     here.abort();
     waiting.abort();

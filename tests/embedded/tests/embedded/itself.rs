@@ -339,8 +339,11 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
         tokio::task::yield_now().await;
         let (name, watched) = (lock.name().as_str().to_owned(), session.clone());
         let release = std::thread::spawn(move || {
-            let waits = |held: &zklock::Held| *held.lock == name && held.who.contains("thread");
-            while !watched.held().iter().any(waits) || watched.held().len() > 1 {
+            let waits =
+                |one: &zklock::LocalContender| *one.lock == name && one.who.contains("thread");
+            while !watched.local_contenders().iter().any(waits)
+                || watched.local_contenders().len() > 1
+            {
                 std::thread::yield_now();
             }
             drop(held);
@@ -485,7 +488,7 @@ fn raises_once_somebody_waits(store: &Embedded, session: &Session) -> std::threa
     let (store, session) = (store.clone(), session.clone());
     std::thread::spawn(move || {
         let is_full = || {
-            let callers = session.held();
+            let callers = session.local_contenders();
             callers.len() == 2 && callers.iter().any(|caller| caller.granted)
         };
         while !is_full() {

@@ -292,7 +292,7 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     settle().await;
     assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (0, 0));
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
     drop(printers(&session, 5).acquire().await.unwrap());
     // It is compared each time, not only the first.
     let semaphore = printers(&session, 5);

@@ -217,7 +217,7 @@ async fn a_driver_that_does_not_read_its_own_name_is_told_so_and_nothing_is_held
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     assert!(format!("{error:#}").contains("does not parse the name of a node"), "{error}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }
 
 /// Names that are all the same.

@@ -383,7 +383,7 @@ async fn a_fair_lock_gives_every_waiter_its_own_node() {
         tokio::task::yield_now().await;
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 10);
-    assert_eq!(session.held().len() + other.held().len(), 10);
+    assert_eq!(session.local_contenders().len() + other.local_contenders().len(), 10);
     for task in tasks {
         task.await.unwrap();
     }

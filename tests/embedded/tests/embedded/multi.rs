@@ -377,7 +377,7 @@ async fn readers_that_overlap_do_not_keep_a_node_stuck() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let lock = session.rw_lock("a").unwrap();
         let next = crate::spawn(async move { lock.try_read().await }).await.unwrap().unwrap();
-        assert_eq!(session.held().iter().filter(|held| &*held.lock == "a").count(), 2);
+        assert_eq!(session.local_contenders().iter().filter(|one| &*one.lock == "a").count(), 2);
         drop(std::mem::replace(&mut reading, next));
     }
     assert!(waiting.is_finished(), "its node stays as long as somebody reads");

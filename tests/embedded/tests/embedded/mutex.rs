@@ -113,15 +113,15 @@ async fn local_waiters_share_one_node_first_come_first_served() {
         tokio::task::yield_now().await;
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
-    let held = session.held();
-    assert_eq!((held.len(), held.iter().filter(|held| held.granted).count()), (11, 1));
+    let here = session.local_contenders();
+    assert_eq!((here.len(), here.iter().filter(|one| one.granted).count()), (11, 1));
     drop(guard);
     for task in tasks {
         task.await.unwrap();
     }
     assert_eq!(*order.lock().unwrap(), (0..10).collect::<Vec<_>>());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    assert!(session.held().is_empty());
+    assert!(session.local_contenders().is_empty());
 }
 
 #[tokio::test]
@@ -292,9 +292,9 @@ async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
     let waiting = crate::spawn(async move { waiting.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(5)).await;
     let told: Vec<_> = session
-        .held()
+        .local_contenders()
         .iter()
-        .map(|held| (held.granted, held.label.clone(), held.who.split(' ').next() == Some("task")))
+        .map(|one| (one.granted, one.label.clone(), one.who.split(' ').next() == Some("task")))
         .collect();
     // The test itself is no task, but a thread.
     let expected = [(true, Some("import".into()), false), (false, Some("report".into()), true)];

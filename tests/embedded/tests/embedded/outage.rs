@@ -65,7 +65,7 @@ fn every_question_is_answered_after_the_session_has_ended() {
         ] {
             assert!(outcome.is_err_and(|error| error.is_unavailable()));
         }
-        drop(session.held());
+        drop(session.local_contenders());
         held.release().await.unwrap_err();
         drop((read, permit));
     });

@@ -199,12 +199,12 @@ fn a_thread_reads_again_though_a_writer_waits() {
                 client(&store).await.children("/zklock/a").await.unwrap_or_default().len()
             })
         };
-        while count() < ahead || session.held().len() < 3 - ahead {
+        while count() < ahead || session.local_contenders().len() < 3 - ahead {
             std::thread::yield_now();
         }
         let reading = strict(&session);
         let reader = std::thread::spawn(move || reading.blocking_read().unwrap().fencing_token());
-        while session.held().len() < 4 - ahead {
+        while session.local_contenders().len() < 4 - ahead {
             std::thread::yield_now();
         }
         let again = lock(&session).blocking_read_timeout(LIMIT);

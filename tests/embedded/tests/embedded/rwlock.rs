@@ -526,7 +526,7 @@ async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
         assert!(!writing.is_valid(), "it came back");
         drop(writing);
         settle().await;
-        assert!(session.held().is_empty(), "{:?}", session.held());
+        assert!(session.local_contenders().is_empty(), "{:?}", session.local_contenders());
         assert_eq!(queue(&store).await, "");
         for session in [session, on(&store)] {
             lock(&session).try_write().await.unwrap().release().await.unwrap();

@@ -35,7 +35,7 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
     let told = |granted: Duration| {
         assert!(granted.abs_diff(Duration::from_secs(30)) < Duration::from_secs(2), "{granted:?}");
     };
-    told(session.held()[0].since);
+    told(session.local_contenders()[0].elapsed);
     let here = session.site("a").unwrap().contenders().await.unwrap().remove(0);
     told(ago(here.owner.granted.as_deref()));
     // The wall clock has not moved since the node was made.

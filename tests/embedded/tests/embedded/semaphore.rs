@@ -408,7 +408,7 @@ fn whoever_is_woken_by_the_making_of_a_limit_may_look_at_the_session() {
             }
             let (_, changed) = raw.children_watched("/zklock/limits").await.unwrap();
             changed.await;
-            assert!(here.held().is_empty());
+            assert!(here.local_contenders().is_empty());
         });
         let node = "limits/printers";
         let semaphore = session.semaphore_with_limit_at("printers", node, 3).unwrap();

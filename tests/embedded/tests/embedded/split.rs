@@ -28,13 +28,13 @@ async fn a_part_is_a_guard_of_its_own_and_its_nodes_go_with_it() {
     let mut four = printers(&session).acquire_many(4).await.unwrap();
     let three = four.split(3).unwrap();
     assert_eq!((four.permits(), three.permits()), (1, 3));
-    assert_eq!((leases(&store).await, session.held().len()), (4, 2));
+    assert_eq!((leases(&store).await, session.local_contenders().len()), (4, 2));
     assert!(four.is_valid() && three.is_valid() && four.node_path() != three.node_path());
     assert_ne!(four.fencing_token(), three.fencing_token());
     let other = printers(&on(&store));
     assert!(other.try_acquire().await.unwrap_err().is_busy());
     three.release().await.unwrap();
-    assert_eq!((leases(&store).await, session.held().len()), (1, 1));
+    assert_eq!((leases(&store).await, session.local_contenders().len()), (1, 1));
     assert!(four.is_valid());
     let theirs = other.acquire_many_timeout(3, SHORT).await.unwrap();
     assert!(other.try_acquire().await.unwrap_err().is_busy(), "one stays with the first");
@@ -42,7 +42,7 @@ async fn a_part_is_a_guard_of_its_own_and_its_nodes_go_with_it() {
     assert!(other.try_acquire().await.is_ok());
     drop(theirs);
     settle().await;
-    assert_eq!((leases(&store).await, session.held().len()), (0, 0));
+    assert_eq!((leases(&store).await, session.local_contenders().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

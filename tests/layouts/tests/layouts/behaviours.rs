@@ -73,7 +73,7 @@ async fn another_task_does_not_enter_during_a_nested_hold() {
         .scope(async {
             let nested = mutex.acquire().await.unwrap();
             let waiting = acquiring(&session, "a");
-            until("it waits", || (session.held().len() == 2).then_some(())).await;
+            until("it waits", || (session.local_contenders().len() == 2).then_some(())).await;
             nested.release().await.unwrap();
             Some(waiting)
         })

@@ -61,7 +61,7 @@ impl Scene {
         let all: Vec<_> = all.into_iter().map(wanted).collect();
         // In the process, which no server shows.
         until("all are waited for", || {
-            let here = self.session.held();
+            let here = self.session.local_contenders();
             let waits = |lock: &str| here.iter().any(|one| !one.granted && &*one.lock == lock);
             all.iter().all(|passed| waits(passed.held.lock())).then_some(())
         })

@@ -25,7 +25,7 @@ async fn the_traffic_ends_with_its_guard_and_leaves_nothing() {
         panic!("as asked");
     }));
     assert!(panicked.is_err());
-    assert!(session.held().is_empty(), "{:?}", session.held());
+    assert!(session.local_contenders().is_empty(), "{:?}", session.local_contenders());
     bed.end().await;
 }
 

@@ -82,7 +82,7 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
     drop(busy);
     bed.until_contenders("a", 0).await;
     for session in &sessions {
-        assert!(session.held().is_empty());
+        assert!(session.local_contenders().is_empty());
         // It does not wait for anybody; the time is for the machine.
         let patient = LockOptions::default().timeout(PATIENCE);
         let mutex = session.mutex("a").unwrap().with_options(patient);

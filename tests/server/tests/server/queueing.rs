@@ -166,9 +166,9 @@ async fn in_turn(session: &Session, kind: Kind, callers: usize) -> (Vec<usize>, 
             held.release().await.unwrap();
         });
         until("the caller waits", || {
-            let held = session.held();
-            let here = held.iter().filter(|held| &*held.lock == kind.name());
-            (here.filter(|held| !held.granted).count() == caller + 1).then_some(())
+            let all = session.local_contenders();
+            let here = all.iter().filter(|one| &*one.lock == kind.name());
+            (here.filter(|one| !one.granted).count() == caller + 1).then_some(())
         })
         .await;
     }
@@ -287,8 +287,9 @@ async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
             });
             let callers: Vec<_> = callers.collect();
             until("all wait", || {
-                let waits = |held: &&zklock::Held| *held.lock == *name && !held.granted;
-                (session.held().iter().filter(waits).count() == callers.len()).then_some(())
+                let waits = |one: &&zklock::LocalContender| *one.lock == *name && !one.granted;
+                (session.local_contenders().iter().filter(waits).count() == callers.len())
+                    .then_some(())
             })
             .await;
             held.pop().unwrap().release().await.unwrap();

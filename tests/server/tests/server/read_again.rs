@@ -31,7 +31,10 @@ async fn between(bed: &Bed, here: &Session, there: &Session) -> [JoinHandle<Fenc
     let writer = waits(there, true);
     bed.until_nodes("shared", 2).await;
     let reader = waits(here, false);
-    until("the reader waits", || here.held().iter().any(|held| !held.granted).then_some(())).await;
+    until("the reader waits", || {
+        here.local_contenders().iter().any(|one| !one.granted).then_some(())
+    })
+    .await;
     [writer, reader]
 }
 

@@ -461,7 +461,7 @@ impl Task {
         });
         let first = first.await;
         let valid = guard.is_valid();
-        let held = session.held().iter().any(|held| &*held.lock == guard.lock());
+        let held = session.local_contenders().iter().any(|one| &*one.lock == guard.lock());
         let here = guard.scope_sync(|| lock.is_held_here()) && !lock.is_held_here();
         if valid && !(here && held) {
             let what =

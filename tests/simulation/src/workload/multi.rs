@@ -21,9 +21,9 @@ impl Task {
         if plan.lingers || used || !ledger.is_alone(lock, &self.process) {
             return;
         }
-        let held = self.session.held();
-        if let Some(held) = held.iter().find(|held| &*held.lock == plan.name) {
-            let what = format!("{}: {held:?} is left of several", self.name);
+        let here = self.session.local_contenders();
+        if let Some(one) = here.iter().find(|one| &*one.lock == plan.name) {
+            let what = format!("{}: {one:?} is left of several", self.name);
             self.crew.ledger.fail(rules::TOGETHER, what);
         }
     }

@@ -34,9 +34,9 @@ impl Task {
     /// A call is over, by a panic or because it was dropped: it holds a lock no more that nobody else of its
     /// process wants.
     pub(super) fn check_let_go(&self, name: &str) {
-        let held = self.session.held();
-        if let Some(held) = held.iter().find(|held| &*held.lock == name) {
-            let what = format!("{}: {held:?} after its call", self.name);
+        let here = self.session.local_contenders();
+        if let Some(one) = here.iter().find(|one| &*one.lock == name) {
+            let what = format!("{}: {one:?} after its call", self.name);
             self.crew.ledger.fail(rules::LET_GO, what);
         }
     }

@@ -18,7 +18,7 @@ use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::closed;
-use crate::session::local_queues::{Held, Holding, LocalQueue};
+use crate::session::local_queues::{Holding, LocalContender, LocalQueue};
 use crate::session::releaser::Deletions;
 
 impl<E: Engine> GrantSource for Queue<E> {
@@ -94,13 +94,18 @@ impl<E: Engine> Queue<E> {
         &'a self,
         inner: &'a Inner<E>,
         now: Instant,
-    ) -> impl Iterator<Item = (Mode, Held)> + 'a {
+    ) -> impl Iterator<Item = (Mode, LocalContender)> + 'a {
         let holders = inner.state.holders().filter_map(Weak::upgrade);
         let holders = holders.map(move |by| (by.mode, by.describe(now)));
         let waiting = move |waiting: &Waiter<E::Wants>| {
-            let who = (waiting.who.to_string(), waiting.label.clone());
-            let waited = now.since(waiting.since);
-            (E::mode(&waiting.wants), Held::new(self.lock_name().clone(), false, waited, who))
+            let contender = LocalContender {
+                lock: self.lock_name().clone(),
+                granted: false,
+                elapsed: now.since(waiting.since),
+                who: waiting.who.to_string(),
+                label: waiting.label.clone(),
+            };
+            (E::mode(&waiting.wants), contender)
         };
         holders.chain(inner.state.waiting().map(waiting))
     }
@@ -111,9 +116,9 @@ impl<E: Engine> LocalQueue for Queue<E> {
         &self.target().driver
     }
 
-    fn held(&self) -> Vec<Held> {
+    fn contenders(&self) -> Vec<LocalContender> {
         let (inner, now) = (self.lock(), self.now());
-        self.users(&inner, now).map(|(_, held)| held).collect()
+        self.users(&inner, now).map(|(_, contender)| contender).collect()
     }
 
     fn is_in_use(&self) -> bool {
@@ -138,7 +143,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
         E::IS_SEMAPHORE
     }
 
-    fn user(&self) -> Option<(Mode, Held)> {
+    fn user(&self) -> Option<(Mode, LocalContender)> {
         let now = self.now();
         let user = self.users(&self.lock(), now).next();
         // Those of single acquires are in queues of their own, which other sessions do not look at.

@@ -18,7 +18,7 @@ use crate::coordinator::traits::NodeKind;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::session::generation::HeldNode;
-use crate::session::local_queues::{Held, Holding, LocalQueue};
+use crate::session::local_queues::{Holding, LocalContender, LocalQueue};
 
 /// A queue whose node is held by nobody, or by one after the other. It counts how often it is asked who.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl LocalQueue for Holders {
     fn driver(&self) -> &Arc<dyn LockDriver> {
         &self.0
     }
-    fn held(&self) -> Vec<Held> {
+    fn contenders(&self) -> Vec<LocalContender> {
         Vec::new()
     }
     fn is_in_use(&self) -> bool {
@@ -59,7 +59,7 @@ impl LocalQueue for Holders {
     fn is_semaphore(&self) -> bool {
         false
     }
-    fn user(&self) -> Option<(Mode, Held)> {
+    fn user(&self) -> Option<(Mode, LocalContender)> {
         None
     }
     fn is_beside_another(&self) -> &AtomicBool {
