@@ -67,7 +67,7 @@ pub(crate) fn servers() -> Result<Vec<String>, Failure> {
             "embedded is no server that can be asked: set ZKLOCK_CONNECT, or use --connect",
         ));
     }
-    Session::builder_from_env(&connect).map(drop)?;
+    Session::builder_from_env_for(&connect).map(drop)?;
     Ok(each(&connect))
 }
 
@@ -152,12 +152,12 @@ pub(crate) fn has_certificate() -> bool {
 
 /// Opens a session as the environment says, without waiting for the servers.
 pub(crate) fn open() -> Result<Session, Failure> {
-    Ok(Session::builder_from_env(&given()?)?.open()?)
+    Ok(Session::builder_from_env_for(&given()?)?.open()?)
 }
 
 /// Why no session can be opened at this moment, if so.
 pub(crate) async fn trouble() -> Option<LockError> {
-    let builder = Session::builder_from_env(&given().ok()?).ok()?;
+    let builder = Session::builder_from_env_for(&given().ok()?).ok()?;
     match builder.connect_timeout(TO_CONNECT).connect().await {
         Ok(session) => {
             session.close().await;

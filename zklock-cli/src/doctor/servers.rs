@@ -100,7 +100,8 @@ pub(super) async fn opens(server: &str, within: Duration) -> bool {
 /// Only a server that serves opens a session.
 async fn open(server: &str, within: Duration) -> Server {
     let opened = async {
-        let session = Session::builder_from_env(server)?.connect_timeout(within).connect().await?;
+        let session =
+            Session::builder_from_env_for(server)?.connect_timeout(within).connect().await?;
         session.close().await;
         Ok::<_, zklock::LockError>(())
     };

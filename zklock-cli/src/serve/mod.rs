@@ -44,7 +44,7 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
     let token = wanted.token_file.as_deref().map(Token::read).transpose()?.map(Arc::new);
     let servers = servers()?;
     // It need not be connected: the page says so, and when it is.
-    let session = Session::builder_from_env(&servers_as_told())?.open()?;
+    let session = Session::builder_from_env_for(&servers_as_told())?.open()?;
     let listen = &wanted.listen;
     let cannot = |error| Failure::own(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;

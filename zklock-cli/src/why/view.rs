@@ -175,7 +175,7 @@ async fn ask_one(
     let reading = async {
         // The time that is given is the limit, not that of an acquire.
         let defaults = LockOptions::new().timeout(within).retries(1);
-        let builder = Session::builder_from_env(&server)?.defaults(defaults);
+        let builder = Session::builder_from_env_for(&server)?.defaults(defaults);
         let builder = builder.connect_timeout(connecting);
         let session = builder.connect().await?;
         let own = session.zookeeper_session().map(|(id, _)| id);

@@ -40,16 +40,34 @@ impl Session {
     ///
     #[doc = include_str!("../../environment.md")]
     pub async fn from_env() -> Result<Session, LockError> {
-        from_environment(None)?.connect().await
+        Session::builder_from_env()?.connect().await
     }
 
-    /// Returns a builder with the settings of [`from_env`](Session::from_env), but for other
-    /// `servers`: a connect string.
+    /// Returns a builder as the environment variables say, to which settings without a variable can be
+    /// added: [`from_env`](Session::from_env) connects it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// let session = zklock::Session::builder_from_env()?.max_connections(8).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotConfigured`] without `ZKLOCK_CONNECT`; [`ErrorKind::InvalidOption`] for a
+    /// value that is not accepted, with the name of its variable.
+    pub fn builder_from_env() -> Result<SessionBuilder, LockError> {
+        from_environment(None)
+    }
+
+    /// Returns a builder as [`builder_from_env`](Session::builder_from_env), but for a connect string of
+    /// one's own in place of `ZKLOCK_CONNECT`, as [`builder_for`](Session::builder_for) takes it.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zklock::LockError> {
     /// // What does this one server say?
-    /// let session = zklock::Session::builder_from_env("zk2:2181")?.connect().await?;
+    /// let session = zklock::Session::builder_from_env_for("zk2:2181")?.connect().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -57,9 +75,9 @@ impl Session {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] for a value that is not accepted, with the name of its variable.
-    pub fn builder_from_env(servers: &str) -> Result<SessionBuilder, LockError> {
+    pub fn builder_from_env_for(connect: &str) -> Result<SessionBuilder, LockError> {
         let get = |name: &str| match name {
-            "CONNECT" => Some(OsString::from(servers)),
+            "CONNECT" => Some(OsString::from(connect)),
             name => env::var_os(format!("ZKLOCK_{name}")),
         };
         described("ZKLOCK_", get)?.ok_or_else(|| not_configured(None))
