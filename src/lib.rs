@@ -75,7 +75,7 @@ pub use zklock_core::guard::typed::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
 pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
-pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site, Survey};
+pub use zklock_core::inspect::{LockEvent, LockEvents, LockNames, Participant, Site, Survey};
 pub use zklock_core::lock::{
     AnyGuard, AnyLock, LockInfo, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
 };
@@ -85,7 +85,9 @@ pub use zklock_core::observe::observer::{Event, GrantedBy, LossReason, Observer}
 pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};
 pub use zklock_core::run::template::{ZkLockTemplate, execute, execute_fallible};
 pub use zklock_core::session::registry::{Installed, SessionRegistry, init};
-pub use zklock_core::session::{LocalContender, Session, SessionBuilder, States, Timing};
+pub use zklock_core::session::{
+    LocalContender, Session, SessionBuilder, States, Timing, ZooKeeperSession,
+};
 
 /// The layouts that the crate provides: how a lock is stored in ZooKeeper.
 pub mod layout {

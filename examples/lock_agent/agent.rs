@@ -169,10 +169,10 @@ fn tell(task: &GuardTask, order: Order) -> Result<(), Refusal> {
 }
 
 fn state(session: &Session) -> Value {
-    let (id, generation) = session.zookeeper_session().unzip();
+    let zookeeper = session.zookeeper_session();
     json!({
         "state": session.state().as_str(),
-        "session": id.map(|id| format!("{id:#x}")),
-        "generation": generation,
+        "session": zookeeper.map(|one| format!("{:#x}", one.id)),
+        "generation": zookeeper.map(|one| one.number),
     })
 }

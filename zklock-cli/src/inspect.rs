@@ -43,7 +43,7 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
 /// Until when nobody gets a lock that nobody holds, as far as this queue tells.
 pub(crate) fn rests_until(site: &Site, queue: &[Participant]) -> Option<SystemTime> {
     let is_free = !queue.iter().any(|one| one.holder);
-    site.until().filter(|moment| is_free && until(*moment).is_some())
+    site.unavailable_until().filter(|moment| is_free && until(*moment).is_some())
 }
 
 /// A queue as JSON.

@@ -44,15 +44,15 @@ const AT_ONCE: usize = 32;
 
 /// Reads the locks in use.
 pub(crate) async fn find(session: &Session, prefix: Option<&str>) -> Result<Found, LockError> {
-    let names = session.lock_names_and_unread(prefix).await;
+    let listed = session.lock_names(prefix).await;
     // Without a prefix the library calls it as a lock that is not there.
-    let (names, unread) = names.map_err(|error| match prefix {
+    let listed = listed.map_err(|error| match prefix {
         Some(_) => error,
         None => error.on("the list of locks"),
     })?;
     let mut found = Found::default();
-    found.left_out.add(LeftOut { unread, ..LeftOut::default() });
-    found.read(session, names).await?;
+    found.left_out.add(LeftOut { unread: listed.unread, ..LeftOut::default() });
+    found.read(session, listed.names).await?;
     Ok(found)
 }
 
@@ -119,7 +119,7 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
         layouts.extend((!site.is_inner()).then(|| site.layout()));
     }
     let twins = twins(&waiters);
-    waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.session));
+    waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.zookeeper_session));
     let mut known = BTreeSet::new();
     waiters.retain(|one| is_first_of_its_permits(one, &mut known));
     let path = sites.first().map(|site| site.path().to_owned());
@@ -131,14 +131,14 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
 /// Whether this is no further node of who waits for several permits: one caller of a session waits for permits
 /// at a time, and is one waiter. `known` has the sessions before it.
 pub(crate) fn is_first_of_its_permits(one: &Participant, known: &mut BTreeSet<i64>) -> bool {
-    one.mode != Mode::Permit || one.holder || known.insert(one.session)
+    one.mode != Mode::Permit || one.holder || known.insert(one.zookeeper_session)
 }
 
 /// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner
 /// lock of the semaphore, and is one waiter all the same.
 pub(crate) fn twins(queue: &[Participant]) -> Vec<i64> {
     let waiting = queue.iter().filter(|one| one.mode == Mode::Permit && !one.holder);
-    waiting.map(|one| one.session).collect()
+    waiting.map(|one| one.zookeeper_session).collect()
 }
 
 /// Prints the locks in use. The exit code says whether all of them could be listed.

@@ -13,7 +13,7 @@ const MOST: usize = 3;
 /// The names of locks in use that are nearly this one, the nearest first.
 pub(crate) async fn names(session: &Session, name: &str) -> Vec<String> {
     let listed = timeout(TO_LIST, session.lock_names(None)).await;
-    let names = listed.ok().and_then(Result::ok).unwrap_or_default();
+    let names = listed.ok().and_then(Result::ok).unwrap_or_default().names;
     nearest(name, names)
 }
 

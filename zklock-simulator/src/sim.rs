@@ -259,7 +259,9 @@ impl World {
         let away = state.away;
         drop(state);
         let process = Process { world: self.clone(), process, session };
-        process.cut_off(away);
+        if away {
+            process.cut_off();
+        }
         process
     }
 
@@ -301,7 +303,7 @@ impl World {
         self.0.inner.choose(of)
     }
 
-    /// Makes ZooKeeper unreachable for all processes (`true`), or reachable again (`false`). The
+    /// Makes ZooKeeper unreachable for all processes, until [`end_outage`](World::end_outage). The
     /// server goes on meanwhile: it ends the sessions that it does not hear from.
     ///
     /// ```
@@ -309,16 +311,38 @@ impl World {
     /// # use std::time::Duration;
     /// sim(7, async |world| {
     ///     let process = world.process();
-    ///     world.outage(true);
+    ///     world.begin_outage();
     ///     let orders = process.session().mutex("orders")?;
     ///     let error = orders.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
     ///     assert!(error.is_unavailable());
-    ///     world.outage(false);
+    ///     world.end_outage();
     ///     assert!(orders.acquire().await?.is_valid());
     ///     # Ok::<(), zklock::LockError>(())
     /// }).unwrap();
     /// ```
-    pub fn outage(&self, out: bool) {
+    pub fn begin_outage(&self) {
+        self.outage(true);
+    }
+
+    /// Makes ZooKeeper reachable again, for all processes.
+    ///
+    /// ```
+    /// # use zklock::testing::sim;
+    /// # use std::time::Duration;
+    /// sim(7, async |world| {
+    ///     let guard = world.process().session().mutex("orders")?.acquire().await?;
+    ///     world.begin_outage();
+    ///     world.sleep(Duration::from_secs(3)).await;
+    ///     world.end_outage();
+    ///     assert!(guard.is_valid()); // The outage was shorter than its lease.
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    pub fn end_outage(&self) {
+        self.outage(false);
+    }
+
+    fn outage(&self, out: bool) {
         let mut state = self.lock();
         state.away = out;
         let processes = state.processes.clone();
@@ -387,7 +411,7 @@ impl World {
         self.0.ensemble.restart(server);
     }
 
-    /// Lets two servers not hear each other (`true`), or hear each other again (`false`). Processes reach both.
+    /// Lets two servers not hear each other, until [`heal`](World::heal). Processes reach both.
     ///
     /// ```
     /// # use zklock::testing::sim_with_servers;
@@ -395,8 +419,8 @@ impl World {
     /// sim_with_servers(3, 7, async |world| {
     ///     let process = world.process();
     ///     let guard = process.session().mutex("orders")?.acquire().await?;
-    ///     world.part(0, 1, true);
-    ///     world.part(0, 2, true); // Server 0 is alone, and serves nobody.
+    ///     world.part(0, 1);
+    ///     world.part(0, 2); // Server 0 is alone, and serves nobody.
     ///     world.sleep(Duration::from_secs(60)).await;
     ///     assert!(guard.is_valid());
     ///     # Ok::<(), zklock::LockError>(())
@@ -407,11 +431,40 @@ impl World {
     ///
     /// Panics if there is no such server.
     #[track_caller]
-    pub fn part(&self, one: usize, other: usize, silent: bool) {
+    pub fn part(&self, one: usize, other: usize) {
+        self.hear(one, other, false);
+    }
+
+    /// Lets two servers hear each other again.
+    ///
+    /// ```
+    /// # use zklock::testing::sim_with_servers;
+    /// # use std::time::Duration;
+    /// sim_with_servers(2, 7, async |world| {
+    ///     let orders = world.process().session().mutex("orders")?;
+    ///     world.part(0, 1); // Neither of them is a majority.
+    ///     let error = orders.acquire_timeout(Duration::from_secs(5)).await.unwrap_err();
+    ///     assert!(error.is_unavailable());
+    ///     world.heal(0, 1);
+    ///     assert!(orders.acquire().await?.is_valid());
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such server.
+    #[track_caller]
+    pub fn heal(&self, one: usize, other: usize) {
+        self.hear(one, other, true);
+    }
+
+    #[track_caller]
+    fn hear(&self, one: usize, other: usize, heard: bool) {
         self.check(one);
         self.check(other);
-        self.0.ensemble.part(one, other, silent);
-        self.0.ensemble.part(other, one, silent);
+        self.0.ensemble.part(one, other, !heard);
+        self.0.ensemble.part(other, one, !heard);
     }
 
     #[track_caller]
@@ -565,21 +618,39 @@ impl Process {
         self.process.crash();
     }
 
-    /// Makes ZooKeeper unreachable for this process alone (`true`), or reachable again (`false`).
+    /// Makes ZooKeeper unreachable for this process alone, until [`reconnect`](Process::reconnect).
     ///
     /// ```
     /// # use zklock::testing::sim;
     /// sim(7, async |world| {
     ///     let [one, other] = [world.process(), world.process()];
     ///     let held = one.session().mutex("orders")?.acquire().await?;
-    ///     one.cut_off(true);
+    ///     one.cut_off();
     ///     other.session().mutex("orders")?.acquire().await?;
     ///     assert!(!held.is_valid()); // It ended before the other one got the lock.
     ///     # Ok::<(), zklock::LockError>(())
     /// }).unwrap();
     /// ```
-    pub fn cut_off(&self, away: bool) {
-        self.world.block(&self.process, away);
+    pub fn cut_off(&self) {
+        self.world.block(&self.process, true);
+    }
+
+    /// Makes ZooKeeper reachable for this process again.
+    ///
+    /// ```
+    /// # use zklock::testing::sim;
+    /// # use std::time::Duration;
+    /// sim(7, async |world| {
+    ///     let process = world.process();
+    ///     process.cut_off();
+    ///     world.sleep(Duration::from_secs(60)).await;
+    ///     process.reconnect();
+    ///     assert!(process.session().mutex("orders")?.acquire().await?.is_valid());
+    ///     # Ok::<(), zklock::LockError>(())
+    /// }).unwrap();
+    /// ```
+    pub fn reconnect(&self) {
+        self.world.block(&self.process, false);
     }
 
     /// Makes its clock run fast by so many millionths from now on, or slow where it is negative. Up to 1,000 are
@@ -592,7 +663,7 @@ impl Process {
     ///     let [slow, other] = [world.process(), world.process()];
     ///     slow.drift(-1_000);
     ///     let held = slow.session().mutex("orders")?.acquire().await?;
-    ///     slow.cut_off(true);
+    ///     slow.cut_off();
     ///     other.session().mutex("orders")?.acquire().await?;
     ///     assert!(!held.is_valid()); // It ended before the other one got the lock, all the same.
     ///     # Ok::<(), zklock::LockError>(())

@@ -9,9 +9,8 @@ use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
 
 /// Returns a harness on an embedded store of its own.
 pub fn embedded() -> Arc<dyn Harness> {
-    let mut options = EmbeddedOptions::default();
-    options.reap_after = Duration::from_millis(100);
-    Arc::new(Memory(Embedded::with_options(&options)))
+    let options = EmbeddedOptions::new().reap_after(Duration::from_millis(100));
+    Arc::new(Memory(Embedded::with_options(options)))
 }
 
 struct Memory(Embedded);

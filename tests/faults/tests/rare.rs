@@ -182,7 +182,7 @@ async fn a_session_that_the_server_replaced_without_a_word_is_noticed() {
         .sessions()
         .into_iter()
         .find(|session| session.ephemerals.iter().any(|path| path == next.node_path()));
-    assert_eq!(owner.map(|owner| owner.id), victim.zookeeper_session().map(|(id, _)| id));
+    assert_eq!(owner.map(|owner| owner.id), victim.zookeeper_session().map(|one| one.id));
     assert!(!guard.is_valid(), "it was lost with its session");
     drop(guard);
     next.release().await.unwrap();

@@ -114,7 +114,7 @@ async fn nothing_that_can_be_printed_and_no_log_shows_a_secret() {
     texts.push(all_of(&again.mutex("a").unwrap().try_acquire().await.unwrap_err()));
     // What breaks.
     proxy.cut(Cut::Reset);
-    proxy.expire_session(session.zookeeper_session().unwrap().0);
+    proxy.expire_session(session.zookeeper_session().unwrap().id);
     guard.lost().await;
     texts.push(all_of(&guard.release().await.unwrap_err()));
     mutex.acquire().await.unwrap().release().await.unwrap();

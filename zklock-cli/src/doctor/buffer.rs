@@ -58,7 +58,8 @@ async fn listed(session: Session, name: String) -> Result<Listed, LockError> {
 async fn longest(session: &Session) -> Result<Listed, LockError> {
     let (mut longest, mut listing) = (Listed::default(), JoinSet::new());
     let names = session.lock_names(None).await;
-    let mut names = names.map_err(|error| error.on("the list of locks"))?.into_iter();
+    let names = names.map_err(|error| error.on("the list of locks"))?;
+    let mut names = names.names.into_iter();
     loop {
         for name in names.by_ref().take(AT_ONCE - listing.len()) {
             listing.spawn(listed(session.clone(), name));

@@ -17,7 +17,7 @@ pub(crate) async fn look(
     servers: &[String],
     prefix: Option<&str>,
 ) -> Result<(Found, Vec<View>), LockError> {
-    let own = session.zookeeper_session().map(|(id, _)| id);
+    let own = session.zookeeper_session().map(|one| one.id);
     let mut found = find(session, prefix).await?;
     let mut views = ask_connections(servers, own).await;
     let before = all_suspects(&found, &views);
@@ -41,7 +41,7 @@ fn suspects(lock: &Lock, views: &[View]) -> BTreeSet<i64> {
         Life::Alone => true,
         life => life.is_silent(one),
     });
-    all.map(|one| one.session).collect()
+    all.map(|one| one.zookeeper_session).collect()
 }
 
 fn all_suspects(found: &Found, views: &[View]) -> BTreeSet<i64> {

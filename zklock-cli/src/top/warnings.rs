@@ -74,7 +74,7 @@ mod tests {
         let session = Session::embedded();
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
-        lock.holders[0].session = 7;
+        lock.holders[0].zookeeper_session = 7;
         let [short, long] = [Duration::from_secs(59), LONG].map(Held::exactly);
         // The present time of the server is that of its last answer to the own session.
         let well = [view(&[(1, 10_000), (7, 7_000)])];
@@ -92,7 +92,7 @@ mod tests {
         lock.layout = "Curator and kazoo".to_owned();
         assert_eq!(of(&lock, short, short.most, &well), ["its users do not exclude each other"]);
         lock.layout = "Curator".to_owned();
-        lock.holders[0].session = 0;
+        lock.holders[0].zookeeper_session = 0;
         let stays = of(&lock, short, short.most, &well);
         assert_eq!(stays, ["its node belongs to no session and stays"]);
         lock.waiters.append(&mut lock.holders);
@@ -105,7 +105,7 @@ mod tests {
         let session = Session::embedded();
         let _held = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut lock = crate::ls::find(&session, None).await.unwrap().locks.remove(0);
-        (lock.holders[0].session, lock.holders[0].owner.granted) = (7, None);
+        (lock.holders[0].zookeeper_session, lock.holders[0].owner.granted) = (7, None);
         let well = [view(&[(1, 10_000), (7, 9_000)])];
         let old = Held { most: 2 * LONG, least: Duration::ZERO };
         // It tells with its next heartbeat.

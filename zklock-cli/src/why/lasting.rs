@@ -102,7 +102,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut survey = session.site("a").unwrap().survey().await.unwrap();
-        survey.queue[0].session = 7;
+        survey.queue[0].zookeeper_session = 7;
         survey.queue[0].owner.granted = None;
         let now = survey.queue[0].created;
         (survey, now)

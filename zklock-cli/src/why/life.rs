@@ -35,10 +35,10 @@ pub(crate) enum Life {
 impl Life {
     /// What the servers know about the session of a contender.
     pub(crate) fn of(one: &Participant, views: &[View]) -> Life {
-        if one.session == 0 {
+        if one.zookeeper_session == 0 {
             return Life::Stays;
         }
-        if views.iter().any(|view| view.unsure.contains(&one.session)) {
+        if views.iter().any(|view| view.unsure.contains(&one.zookeeper_session)) {
             let why = "its session began or ended while the servers were asked";
             return Life::Unknown { why: why.to_owned() };
         }
@@ -55,7 +55,7 @@ impl Life {
             };
             let own = told.iter().find(|known| Some(known.session) == view.own);
             let now = own.or_else(|| told.iter().max_by_key(|known| known.answered));
-            for found in told.iter().filter(|found| found.session == one.session) {
+            for found in told.iter().filter(|found| found.session == one.zookeeper_session) {
                 let heard = now.map_or(0, |now| now.answered.saturating_sub(found.answered));
                 let heard = Duration::from_millis(heard.try_into().unwrap_or(0));
                 let at_least = own.is_none();
@@ -126,7 +126,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        one.session = 7;
+        one.zookeeper_session = 7;
         let connections = Ok(vec![told(1, i64::MAX), told(7, i64::MIN)]);
         let (server, place, queues) = ("a:1".to_owned(), Place::alone(), Ok(Vec::new()));
         let (own, unsure) = (Some(1), BTreeSet::new());
@@ -140,7 +140,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        one.session = 7;
+        one.zookeeper_session = 7;
         let view = |server: &str, connections: Vec<Connection>| View {
             server: server.to_owned(),
             place: Place::alone(),
@@ -165,7 +165,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        one.session = 7;
+        one.zookeeper_session = 7;
         // The first one has heard of it so many milliseconds ago, if at all.
         let view = |number: u64, ago: Option<i64>| {
             let all = [1, 2, 3].map(|number| (number, format!("zk{number}")));

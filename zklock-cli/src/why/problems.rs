@@ -300,13 +300,14 @@ impl Facts<'_> {
 
     /// How long the lock is unavailable although nobody holds it.
     pub(crate) fn rests(&self) -> Option<Duration> {
-        let until = self.queues.iter().filter_map(|queue| until(queue.survey.until?)).max();
+        let until =
+            self.queues.iter().filter_map(|queue| until(queue.survey.unavailable_until?)).max();
         until.max(self.delay())
     }
 
     /// How long who comes next has to wait, because the holder was lost.
     pub(crate) fn delay(&self) -> Option<Duration> {
-        self.queues.iter().filter_map(|queue| queue.survey.delay).max()
+        self.queues.iter().filter_map(|queue| queue.survey.lock_delay).max()
     }
 }
 

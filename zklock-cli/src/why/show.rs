@@ -126,7 +126,7 @@ fn unknown(facts: &Facts<'_>) -> String {
 }
 
 fn session(one: &Participant, facts: &Facts<'_>) -> String {
-    let id = format!("{:#x}", one.session);
+    let id = format!("{:#x}", one.zookeeper_session);
     match Life::of(one, facts.views) {
         Life::Stays => "none: no session removes its node".to_owned(),
         Life::Connected { server, from, timeout, heard, at_least } => format!(
@@ -196,16 +196,16 @@ fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
         Life::Stays => json!({ "state": "none" }),
         Life::Connected { server, from, timeout, heard, at_least } => json!({
             "state": "connected",
-            "id": format!("{:#x}", one.session),
+            "id": format!("{:#x}", one.zookeeper_session),
             "server": server,
             "from": from,
             "timeout_ms": millis(timeout),
             "heard_ms_ago": millis(heard),
             "heard_at_least": at_least,
         }),
-        Life::Alone => json!({ "state": "alone", "id": format!("{:#x}", one.session) }),
+        Life::Alone => json!({ "state": "alone", "id": format!("{:#x}", one.zookeeper_session) }),
         Life::Unknown { why } | Life::Unasked { why } => {
-            json!({ "state": "unknown", "id": format!("{:#x}", one.session), "why": why })
+            json!({ "state": "unknown", "id": format!("{:#x}", one.zookeeper_session), "why": why })
         }
     };
     let mut value = value(one);
@@ -229,7 +229,7 @@ mod tests {
         for waits in [false, true] {
             let mut survey = site.survey().await.unwrap();
             // On the embedded coordinator a node belongs to no session.
-            survey.queue.iter_mut().for_each(|one| one.session = 7);
+            survey.queue.iter_mut().for_each(|one| one.zookeeper_session = 7);
             if waits {
                 let mut waiter = survey.queue[0].clone();
                 waiter.holder = false;

@@ -59,7 +59,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut right = session.site("a").unwrap().survey().await.unwrap();
-        right.queue[0].session = SESSION;
+        right.queue[0].zookeeper_session = SESSION;
         right.queue[0].owner.granted = None;
         let mut wrong = right.clone();
         let mut phantom = wrong.queue[0].clone();

@@ -97,10 +97,10 @@ fn alone(views: &[View]) -> BTreeSet<i64> {
     let queues = views.iter().filter_map(|view| view.queues.as_ref().ok()).flatten();
     let mut contenders = queues.flat_map(|queue| &queue.survey.queue).collect::<Vec<_>>();
     // One by one, for a long queue is often that of a few sessions.
-    contenders.sort_unstable_by_key(|one| one.session);
-    contenders.dedup_by_key(|one| one.session);
+    contenders.sort_unstable_by_key(|one| one.zookeeper_session);
+    contenders.dedup_by_key(|one| one.zookeeper_session);
     let alone = contenders.into_iter().filter(|one| Life::of(one, views) == Life::Alone);
-    alone.map(|one| one.session).collect()
+    alone.map(|one| one.zookeeper_session).collect()
 }
 
 fn unanswered() -> String {
@@ -178,7 +178,7 @@ async fn ask_one(
         let builder = Session::builder_from_env_for(&server)?.defaults(defaults);
         let builder = builder.connect_timeout(connecting);
         let session = builder.connect().await?;
-        let own = session.zookeeper_session().map(|(id, _)| id);
+        let own = session.zookeeper_session().map(|one| one.id);
         let queues = read(&session, name, end - within / FOR_CONNECTIONS).await;
         Ok((session, own, queues))
     };
@@ -242,7 +242,7 @@ async fn read(session: &Session, name: &str, end: Instant) -> Result<Vec<Queue>,
 fn without_twins(queues: &mut [Queue]) {
     let twins = queues.iter().flat_map(|queue| twins(&queue.survey.queue)).collect::<Vec<_>>();
     for queue in queues.iter_mut().filter(|queue| queue.inner) {
-        queue.survey.queue.retain(|one| !twins.contains(&one.session));
+        queue.survey.queue.retain(|one| !twins.contains(&one.zookeeper_session));
     }
 }
 

@@ -44,10 +44,10 @@ impl AcquireLoop<'_> {
         let runtime = self.lane_permit.lane().runtime();
         // Not kept while it waits.
         let new = {
-            let owner = runtime.owner(self.target.app.as_deref()).lingering(self.request.lingers);
+            let owner = runtime.owner(self.target.app.as_deref()).linger(self.request.lingers);
             // Where the names of nodes recur, it could not be replaced after a handoff.
             let label = self.request.label.as_deref().filter(|_| driver.proof() == Proof::Name);
-            driver.node(&runtime.attempt(), mode, &owner.labelled(label))
+            driver.node(&runtime.attempt(), mode, &owner.label(label))
         };
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);

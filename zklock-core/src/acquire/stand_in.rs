@@ -32,9 +32,9 @@ pub async fn stand_in(
 ) -> Result<Option<Lease>, LockError> {
     let (generation, driver) = (writer.generation(), &target.driver);
     let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
-    let owner = runtime.owner(target.app.as_deref()).lingering(writer.lingers());
+    let owner = runtime.owner(target.app.as_deref()).linger(writer.lingers());
     let label = label.filter(|_| driver.proof() == Proof::Name);
-    let owner = owner.labelled(label.map(|label| &**label));
+    let owner = owner.label(label.map(|label| &**label));
     let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
     // The search for a node in doubt must not find this one.

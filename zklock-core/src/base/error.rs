@@ -440,7 +440,7 @@ impl LockError {
     /// # let session = locks.session().clone();
     /// use std::time::Duration;
     ///
-    /// locks.outage(true);
+    /// locks.begin_outage();
     /// let outcome = session.mutex("orders")?.acquire_timeout(Duration::from_millis(20)).await;
     /// assert!(outcome.is_err_and(|error| error.is_unavailable()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

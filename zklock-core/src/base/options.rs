@@ -299,7 +299,7 @@ impl LockOptions {
     /// let options = LockOptions::new().stop_at(StopAt::Suspect);
     /// let template = ZkLockTemplate::default().with_options(options);
     /// let payment = template.execute("payments", || async {
-    ///     locks.outage(true);
+    ///     locks.begin_outage();
     ///     std::future::pending::<()>().await // The body is dropped here.
     /// });
     /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Some(Body::Dropped)));

@@ -94,21 +94,6 @@ impl Owner {
         }
     }
 
-    /// Describes this process as a holder that was granted the lock `granted_ago`. The time when
-    /// its node joined the queue is left out.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use zklock::Owner;
-    ///
-    /// let minute = Owner::holding(Some("orders"), Duration::from_secs(60));
-    /// assert!(minute.granted < Owner::here(None).since); // RFC 3339 sorts as time does.
-    /// assert!(minute.to_string().contains(", holding since "));
-    /// ```
-    pub fn holding(app: Option<&str>, granted_ago: Duration) -> Self {
-        Owner { since: None, ..Owner::here(app).granted_ago_on(None, granted_ago) }
-    }
-
     /// Sets for how long the present holder has held the lock.
     pub(crate) fn granted_ago_on(mut self, machine: Option<&dyn Machine>, ago: Duration) -> Self {
         self.granted = Some(said(machine, ago));
@@ -120,10 +105,10 @@ impl Owner {
     /// ```
     /// use zklock::Owner;
     ///
-    /// let payload = Owner::here(None).lingering(true).to_payload();
+    /// let payload = Owner::here(None).linger(true).to_payload();
     /// assert!(Owner::from_payload(&payload).linger);
     /// ```
-    pub fn lingering(mut self, linger: bool) -> Self {
+    pub fn linger(mut self, linger: bool) -> Self {
         self.linger = linger;
         self
     }
@@ -133,25 +118,25 @@ impl Owner {
     /// ```
     /// use zklock::Owner;
     ///
-    /// let owner = Owner::here(Some("orders")).labelled(Some("import\n"));
+    /// let owner = Owner::here(Some("orders")).label(Some("import\n"));
     /// assert!(owner.to_string().contains(" for \"import\""));
     /// ```
-    pub fn labelled(mut self, label: Option<&str>) -> Self {
+    pub fn label(mut self, label: Option<&str>) -> Self {
         let label = label.map(|label| Label::new(label).to_string());
         self.label = label.filter(|label| !label.is_empty());
         self
     }
 
-    /// Makes the payload unique.
+    /// Sets a mark that makes the payload unique.
     ///
     /// ```
     /// use zklock::driver::Attempt;
     /// use zklock::Owner;
     ///
-    /// let [one, other] = [(); 2].map(|()| Owner::here(None).marked(Attempt::new().simple()));
+    /// let [one, other] = [(); 2].map(|()| Owner::here(None).attempt(Attempt::new().simple()));
     /// assert_ne!(one.to_payload(), other.to_payload());
     /// ```
-    pub fn marked(mut self, attempt: impl fmt::Display) -> Self {
+    pub fn attempt(mut self, attempt: impl fmt::Display) -> Self {
         self.attempt = Some(attempt.to_string());
         self
     }
@@ -265,7 +250,7 @@ mod tests {
 
     #[test]
     fn payload_survives_the_round_trip() {
-        let owner = Owner::here(Some("orders")).labelled(Some("request 7"));
+        let owner = Owner::here(Some("orders")).label(Some("request 7"));
         assert_eq!(Owner::from_payload(&owner.to_payload()), owner);
         let shown = owner.to_string();
         assert!(shown.starts_with("orders on "), "{shown}");
@@ -275,7 +260,7 @@ mod tests {
 
     #[test]
     fn who_was_asked_to_let_go_says_who_it_is() {
-        let owner = Owner::here(Some("orders")).marked("7");
+        let owner = Owner::here(Some("orders")).attempt("7");
         let asked = Owner::asked_to_let_go(&owner.to_payload());
         assert_eq!(Owner::from_payload(&asked), Owner { revoked: true, ..owner });
         // What is fixed stays as it is.

@@ -197,9 +197,9 @@ impl Handoffs {
 /// let options = LockOptions::new().stop_at(StopAt::Suspect);
 /// let careful = session.mutex("payments")?.with_options(options).acquire().await?;
 /// let patient = session.mutex("reports")?.acquire().await?;
-/// locks.outage(true);
+/// locks.begin_outage();
 /// assert!(!careful.is_valid() && patient.is_valid());
-/// locks.outage(false);
+/// locks.end_outage();
 /// assert!(!careful.is_valid() && patient.is_valid()); // It stays lost.
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```

@@ -97,10 +97,12 @@ impl fmt::Display for FencingToken {
 /// ```
 /// use zklock::{FencingToken, ParseTokenError};
 ///
-/// assert_eq!("17".parse::<FencingToken>(), Err(ParseTokenError));
+/// let error: Option<ParseTokenError> = "17".parse::<FencingToken>().err();
+/// assert!(error.is_some_and(|error| error.to_string().contains("16 hex digits")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a fencing token is 16 hex digits, `-` and 16 hex digits")]
+#[non_exhaustive]
 pub struct ParseTokenError;
 
 impl FromStr for FencingToken {

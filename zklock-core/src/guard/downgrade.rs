@@ -216,7 +216,7 @@ mod tests {
         let session = Session::embedded_builder(&store).open().unwrap();
         let writing = session.rw_lock("a").unwrap().write().await.unwrap();
         let grant = writing.frame().own.grant.clone();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(50));
         faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
         let mut stepping = Box::pin(writing.downgrade());

@@ -50,7 +50,7 @@ impl Site {
     pub async fn break_holder(&self, participant: &Participant) -> Result<bool, LockError> {
         let (path, in_doubt) = (self.path_of(&participant.node), AtomicBool::new(false));
         let czxid = participant.czxid;
-        let generation = self.session.generation_of(participant.session);
+        let generation = self.session.generation_of(participant.zookeeper_session);
         let held = generation.as_ref().and_then(|generation| {
             let mut held = generation.held().into_iter();
             held.find(|node| *node.path == *path && node.czxid.cast_unsigned() == czxid)

@@ -67,7 +67,7 @@ pub struct Participant {
     pub why: Option<String>,
     /// The ZooKeeper session that owns the node, and whose end removes it; 0 for a node that stays
     /// until it is deleted.
-    pub session: i64,
+    pub zookeeper_session: i64,
     /// The time when the node was created, by the server's clock.
     pub created: SystemTime,
     /// The time when the node's data were written last, by the server's clock: by its owner, or by whoever asked
@@ -159,7 +159,7 @@ impl Site {
         for one in queue.iter_mut().filter(|one| one.here && one.holder) {
             // By the node: permits are handed on, so a node behind another may have the older holder.
             if let Some(by) = holdings.get(&*self.path_of(&one.node)) {
-                let owner = std::mem::take(&mut one.owner).labelled(by.label.as_deref());
+                let owner = std::mem::take(&mut one.owner).label(by.label.as_deref());
                 one.owner = runtime.granted_ago(owner, now.since(by.since));
             }
         }
@@ -242,7 +242,7 @@ impl Site {
                             here: self.session.generation_of(stat.owner).is_some(),
                             local: Vec::new(),
                             why: None,
-                            session: stat.owner,
+                            zookeeper_session: stat.owner,
                             created: time_of(stat.ctime).unwrap_or(UNIX_EPOCH),
                             written: time_of(stat.mtime).unwrap_or(UNIX_EPOCH),
                         },

@@ -280,7 +280,8 @@ impl LockEvents {
     /// Reports the differences from the last look.
     fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
-        let is_lost = |gone: &Participant| gone.holder && gone.here && self.has_ended(gone.session);
+        let is_lost =
+            |gone: &Participant| gone.holder && gone.here && self.has_ended(gone.zookeeper_session);
         let told = LockEvent::between(&before, &self.known).into_iter().map(|event| match event {
             LockEvent::Left(gone) if is_lost(&gone) => LockEvent::Lost(gone),
             event => event,

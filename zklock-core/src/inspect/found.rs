@@ -23,6 +23,27 @@ use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
 
+/// The locks in use, as far as they can be listed. Returned by [`Session::lock_names`].
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::LockNames;
+///
+/// let _order = session.mutex("orders/7")?.acquire().await?;
+/// let LockNames { names, unread, .. } = session.lock_names(None).await?;
+/// assert!(names == ["orders/7"] && unread.is_empty());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockNames {
+    /// The names, sorted.
+    pub names: Vec<String>,
+    /// The paths of the directories that the session may not read, sorted: what is in them is not known.
+    pub unread: Vec<String>,
+}
+
 /// The layouts of queues, the session's first. A node is of the first that can read its name.
 fn layouts(session: &Session) -> Vec<Arc<dyn LockDriver>> {
     vec![
@@ -174,11 +195,10 @@ impl Session {
         Ok(if found.is_empty() { vec![Site { mark, ..plain }] } else { found })
     }
 
-    /// Returns the names of the locks below the session's root that are in use, in any layout,
-    /// sorted: those that somebody holds or waits for. With a `prefix`, such as `orders`, only that lock
-    /// and those below it.
+    /// Returns the names of the locks below the session's root that are in use, in any layout: those that
+    /// somebody holds or waits for. With a `prefix`, such as `orders`, only that lock and those below it.
     ///
-    /// What this session may not read is [left out](Session::lock_names_and_unread). A path may be no
+    /// What this session may not read is [told apart](LockNames::unread). A path may be no
     /// [`LockName`](crate::name::lock_name::LockName), and is returned all the same: one with a segment `locks` or `leases`
     /// is that of a lock below another root, which ends there, unless it is the last one; the empty one is a lock at
     /// the root itself. A mutex at a path that ends with `locks` looks like the inside of a semaphore that nobody
@@ -191,8 +211,8 @@ impl Session {
     /// # let session = zklock::Session::embedded();
     /// let _order = session.mutex("orders/7")?.acquire().await?;
     /// let _permit = session.semaphore("printers", 3)?.acquire().await?;
-    /// assert_eq!(session.lock_names(None).await?, ["orders/7", "printers"]);
-    /// assert_eq!(session.lock_names(Some("orders")).await?, ["orders/7"]);
+    /// assert_eq!(session.lock_names(None).await?.names, ["orders/7", "printers"]);
+    /// assert_eq!(session.lock_names(Some("orders")).await?.names, ["orders/7"]);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -203,33 +223,7 @@ impl Session {
     /// # Cancel safety
     ///
     /// Cancel safe: the call only reads.
-    pub async fn lock_names(&self, prefix: Option<&str>) -> Result<Vec<String>, LockError> {
-        Ok(self.lock_names_and_unread(prefix).await?.0)
-    }
-
-    /// Returns the names of the locks in use, as [`lock_names`](Session::lock_names) does, and the paths of
-    /// the directories that this session may not read, sorted: what is in them is not known.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let _order = session.mutex("orders/7")?.acquire().await?;
-    /// let (names, unread) = session.lock_names_and_unread(None).await?;
-    /// assert_eq!((names, unread.len()), (vec!["orders/7".to_owned()], 0));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_names`](Session::lock_names).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: the call only reads.
-    pub async fn lock_names_and_unread(
-        &self,
-        prefix: Option<&str>,
-    ) -> Result<(Vec<String>, Vec<String>), LockError> {
+    pub async fn lock_names(&self, prefix: Option<&str>) -> Result<LockNames, LockError> {
         let top = match prefix {
             Some(prefix) => self.site(prefix)?,
             None => self.site("all")?,
@@ -254,7 +248,8 @@ impl Session {
             let below = path.strip_prefix(root)?;
             if below.is_empty() { Some("") } else { below.strip_prefix('/') }
         });
-        Ok((names.map(str::to_owned).collect(), unread.into_iter().collect()))
+        let names = names.map(str::to_owned).collect();
+        Ok(LockNames { names, unread: unread.into_iter().collect() })
     }
 }
 

@@ -14,5 +14,6 @@ pub mod survey;
 
 pub use contenders::Participant;
 pub use events::{LockEvent, LockEvents};
+pub use found::LockNames;
 pub use site::Site;
 pub use survey::Survey;

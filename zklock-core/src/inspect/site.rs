@@ -101,10 +101,10 @@ impl Site {
     ///
     /// let kept = LockOptions::new().hold_at_least(Duration::from_secs(60));
     /// let _guard = session.mutex("nightly")?.with_options(kept).acquire().await?;
-    /// assert!(session.sites("nightly").await?[0].until().is_some());
+    /// assert!(session.sites("nightly").await?[0].unavailable_until().is_some());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn until(&self) -> Option<SystemTime> {
+    pub fn unavailable_until(&self) -> Option<SystemTime> {
         self.mark.until()
     }
 

@@ -52,10 +52,10 @@ pub struct Survey {
     /// Until when the lock is unavailable by the server's clock, because its holder was lost
     /// ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) or it is kept from a grant
     /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)).
-    pub until: Option<SystemTime>,
+    pub unavailable_until: Option<SystemTime>,
     /// How long the lock will be unavailable from when somebody next comes for it, because its holder was
     /// lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) and nobody has come since.
-    pub delay: Option<Duration>,
+    pub lock_delay: Option<Duration>,
 }
 
 impl Site {
@@ -122,7 +122,7 @@ impl Site {
                         Err(RequestError::NoNode) => false,
                         now => now?.1.version == stat.version,
                     };
-                let delay = is_lost.then_some(mark.delay);
+                let lock_delay = is_lost.then_some(mark.delay);
                 Ok(Survey {
                     queue,
                     unread,
@@ -131,8 +131,8 @@ impl Site {
                     created: time_of(stat.ctime),
                     acl,
                     phantom,
-                    until: mark.until(),
-                    delay,
+                    unavailable_until: mark.until(),
+                    lock_delay,
                 })
             })
             .await?;

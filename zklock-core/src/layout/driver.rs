@@ -160,7 +160,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// ```
     fn payload(&self, attempt: &Attempt, _mode: Mode, owner: &Owner) -> Vec<u8> {
         match self.proof() {
-            Proof::Payload => owner.clone().marked(attempt.hyphenated()).to_payload(),
+            Proof::Payload => owner.clone().attempt(attempt.hyphenated()).to_payload(),
             Proof::Name | Proof::Owner => owner.to_payload(),
         }
     }

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn calls_before_the_first_connection_have_an_order_too() {
         let store = Embedded::new();
-        store.outage(Some(RequestError::Unreachable(String::new())));
+        store.begin_outage(RequestError::Unreachable(String::new()));
         let session = Session::embedded_builder(&store).open().unwrap();
         let singles = Singles::default();
         let [one, other] = [(); 2].map(|()| singles.assign([].into_iter(), || session.assign()));

@@ -83,27 +83,14 @@ impl ZnodePath {
         }
     }
 
-    /// Returns the path of a sibling whose name is this one's followed by `suffix`. Only for the
-    /// directory of a lock: the chroot has no sibling.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let printers = session.root().join("printers");
-    /// assert_eq!(printers.beside("-locks").as_str(), "/zklock/printers-locks");
-    /// ```
-    pub fn beside(&self, suffix: &str) -> ZnodePath {
+    /// The path of a sibling whose name is this one's followed by `suffix`. Only for the directory of a
+    /// lock: the chroot has no sibling.
+    pub(crate) fn beside(&self, suffix: &str) -> ZnodePath {
         ZnodePath(Arc::from(format!("{}{suffix}", self.0)))
     }
 
-    /// Returns the paths from the first segment down to this one.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let orders = session.root().join("orders/create");
-    /// let paths: Vec<_> = orders.ancestors_and_self().collect();
-    /// assert_eq!(paths, ["/zklock", "/zklock/orders", "/zklock/orders/create"]);
-    /// ```
-    pub fn ancestors_and_self(&self) -> impl Iterator<Item = &str> {
+    /// The paths from the first segment down to this one.
+    pub(crate) fn ancestors_and_self(&self) -> impl Iterator<Item = &str> {
         let path = self.as_str();
         path.char_indices()
             .filter(|(at, c)| *c == '/' && *at > 0)

@@ -315,7 +315,7 @@ impl Session {
     /// # let session = locks.session().clone();
     /// let status = |session: &zklock::Session| if session.is_ready() { 200 } else { 503 };
     /// assert_eq!(status(&session), 200);
-    /// locks.outage(true);
+    /// locks.begin_outage();
     /// assert_eq!(status(&session), 503);
     /// ```
     pub fn is_ready(&self) -> bool {
@@ -323,21 +323,21 @@ impl Session {
         !over && self.0.lanes.all().iter().any(|lane| lane.is_connected())
     }
 
-    /// Returns the id of the present ZooKeeper session, and its number among those that its
-    /// connection has opened one after the other, from 1. Of several
-    /// [connections](crate::session::SessionBuilder::max_connections), those of the first. `None`
-    /// while there is no ZooKeeper session.
+    /// Returns the present ZooKeeper session; of several
+    /// [connections](crate::session::SessionBuilder::max_connections), that of the first. `None` while
+    /// there is none.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// if let Some((id, generation)) = session.zookeeper_session() {
-    ///     println!("0x{id:x}"); // As `zkCli.sh stat` prints an ephemeral owner.
-    ///     assert_eq!(generation, 1);
+    /// if let Some(present) = session.zookeeper_session() {
+    ///     println!("0x{:x}", present.id); // As `zkCli.sh stat` prints an ephemeral owner.
+    ///     assert_eq!(present.number, 1);
     /// }
     /// ```
-    pub fn zookeeper_session(&self) -> Option<(i64, u64)> {
+    pub fn zookeeper_session(&self) -> Option<ZooKeeperSession> {
         let generation = self.lane().current()?;
-        Some((generation.coordinator().session_id(), generation.number()))
+        let (id, number) = (generation.coordinator().session_id(), generation.number());
+        Some(ZooKeeperSession { id, number })
     }
 
     /// Returns the times on which the safety of the session's locks is based, as the server granted
@@ -504,6 +504,25 @@ fn report_states(
             events.tell(|| Event::State { state });
         }
     });
+}
+
+/// One of ZooKeeper's own sessions, which a [`Session`] opens one after the other. Returned by
+/// [`Session::zookeeper_session`].
+///
+/// ```
+/// # let session = zklock::Session::embedded();
+/// use zklock::ZooKeeperSession;
+///
+/// let is_first = |one: ZooKeeperSession| one.number == 1;
+/// assert!(session.zookeeper_session().is_some_and(is_first));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ZooKeeperSession {
+    /// Its id, which owns the nodes that are created in it.
+    pub id: i64,
+    /// Its number among those that its connection has opened one after the other, from 1.
+    pub number: u64,
 }
 
 /// The states of a session, one after the other. Returned by [`Session::states`].

@@ -27,7 +27,7 @@ pub mod unused;
 pub mod watch_budget;
 
 pub use builder::SessionBuilder;
-pub use handle::{Session, States};
+pub use handle::{Session, States, ZooKeeperSession};
 pub use local_queues::LocalContender;
 pub use registry::{Installed, SessionRegistry, init};
 pub use timing::Timing;

@@ -11,7 +11,7 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::times;
-use crate::coordinator::memory::Embedded;
+use crate::coordinator::memory::{Embedded, Faults};
 use crate::coordinator::traits::RequestError;
 use crate::guard::typed::MutexGuard;
 use crate::name::lock_name::{IntoLockName, LockName};
@@ -53,6 +53,13 @@ struct TestSession {
     store: Embedded,
     session: Session,
     _installed: Installed,
+}
+
+impl TestSession {
+    /// What can be done to its present ZooKeeper session, if it has one.
+    fn faults(&self) -> Option<Faults> {
+        Some(self.store.faults(self.session.zookeeper_session()?.id))
+    }
 }
 
 impl TestLocks {
@@ -263,14 +270,10 @@ impl TestLocks {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn lose(&self) {
-        for TestSession { store, session, .. } in &self.sessions {
-            if let Some((id, _)) = session.zookeeper_session() {
-                store.faults(id).expire();
-            }
-        }
+        self.sessions.iter().filter_map(TestSession::faults).for_each(|faults| faults.expire());
     }
 
-    /// Makes ZooKeeper unreachable (`true`), or reachable again (`false`).
+    /// Makes ZooKeeper unreachable, until [`end_outage`](TestLocks::end_outage).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -278,19 +281,37 @@ impl TestLocks {
     /// use zklock::testing::TestLocks;
     ///
     /// let locks = TestLocks::install();
-    /// locks.outage(true);
+    /// locks.begin_outage();
     /// assert!(!locks.session().is_ready());
-    /// locks.outage(false);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn begin_outage(&self) {
+        for one in &self.sessions {
+            let gone = RequestError::Unreachable("an outage of the test".to_owned());
+            one.store.begin_outage(gone);
+            if let Some(faults) = one.faults() {
+                faults.disconnect();
+            }
+        }
+    }
+
+    /// Makes ZooKeeper reachable again.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// locks.begin_outage();
+    /// locks.end_outage();
     /// zklock::execute("orders", || async {}).await?;
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn outage(&self, out: bool) {
-        for TestSession { store, session, .. } in &self.sessions {
-            let gone = || RequestError::Unreachable("an outage of the test".to_owned());
-            store.outage(out.then(gone));
-            if let Some((id, _)) = session.zookeeper_session() {
-                let faults = store.faults(id);
-                if out { faults.disconnect() } else { faults.reconnect() }
+    pub fn end_outage(&self) {
+        for one in &self.sessions {
+            one.store.end_outage();
+            if let Some(faults) = one.faults() {
+                faults.reconnect();
             }
         }
     }

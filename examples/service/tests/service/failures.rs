@@ -49,7 +49,7 @@ async fn a_busy_lock_is_409_and_one_out_of_reach_503() {
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     assert_eq!(code(answer).await, "1011");
     drop(held);
-    locks.outage(true);
+    locks.begin_outage();
     let answer = order(app).await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_ne!(code(answer).await, "1011");

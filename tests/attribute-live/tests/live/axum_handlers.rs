@@ -130,6 +130,6 @@ async fn a_busy_lock_is_409_with_its_code_and_a_lost_store_503() {
     }
     assert_eq!(ask("/pages?from=5").await.0, StatusCode::CONFLICT);
     drop(held);
-    locks.outage(true);
+    locks.begin_outage();
     assert_eq!(order().await.0, StatusCode::SERVICE_UNAVAILABLE);
 }

@@ -34,10 +34,10 @@ async fn a_job_that_runs_elsewhere_is_skipped_without_waiting() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_reached_is_not_busy() {
     let locks = TestLocks::install();
-    locks.outage(true);
+    locks.begin_outage();
     let error = job().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    locks.outage(false);
+    locks.end_outage();
     assert_eq!(job().await.unwrap(), Some(1));
 }
 

@@ -69,10 +69,10 @@ async fn a_leader_stops_with_its_lock_and_stands_again() {
         assert_eq!(locks.revoke("leaders/importer").unwrap(), 1);
         moment().await;
         assert_eq!(counts(), (3, 2));
-        locks.outage(true);
+        locks.begin_outage();
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(counts(), (3, 3));
-        locks.outage(false);
+        locks.end_outage();
         moment().await;
         moment().await;
         assert_eq!(counts(), (4, 3));

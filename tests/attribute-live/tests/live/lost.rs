@@ -200,16 +200,16 @@ fn a_plain_body_that_loses_its_lock_finishes_and_the_caller_is_told() {
 
 #[zk_locked("careful", stop_at = suspect)]
 async fn careful(locks: &TestLocks) -> Result<(), LockError> {
-    locks.outage(true);
+    locks.begin_outage();
     yield_now().await;
     Ok(())
 }
 
 #[zk_locked("patient", stop_at = lost)]
 async fn patient(locks: &TestLocks) -> Result<(), LockError> {
-    locks.outage(true);
+    locks.begin_outage();
     yield_now().await;
-    locks.outage(false);
+    locks.end_outage();
     Ok(())
 }
 
@@ -222,7 +222,7 @@ async fn a_body_may_stop_as_soon_as_the_connection_is_in_doubt() {
     let (outcome, ()) = tokio::join!(careful(&locks), async {
         yield_now().await;
         // The release is awaited.
-        locks.outage(false);
+        locks.end_outage();
     });
     let error = outcome.unwrap_err();
     assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Dropped)));

@@ -52,9 +52,9 @@ async fn a_lock_can_be_busy_lost_and_out_of_reach() {
     assert_eq!(busy.to_string(), "shared is being processed");
     assert_eq!(busy.body(), Some(Body::NotStarted));
     drop(held);
-    locks.outage(true);
+    locks.begin_outage();
     assert!(hold(None).await.unwrap_err().is_unavailable());
-    locks.outage(false);
+    locks.end_outage();
     hold(None).await.unwrap();
     let (outcome, ()) = tokio::join!(hold(Some(Arc::new(Barrier::new(2)))), async {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -64,6 +64,6 @@ async fn methods_of_a_tonic_service_take_their_locks() {
     assert_eq!(busy.code(), Code::Aborted);
     assert!(busy.message().starts_with("1011: "), "{busy}");
     drop(held);
-    locks.outage(true);
+    locks.begin_outage();
     assert_eq!(service.create(Request::new(7)).await.unwrap_err().code(), Code::Unavailable);
 }

@@ -112,7 +112,9 @@ impl Stage {
         let (out, lost) = (outcome == Outcome::Unavailable, outcome == Outcome::Lost);
         let busy = wanted.names.first().filter(|_| outcome == Outcome::Busy);
         let held = busy.and_then(|name| locks.hold(name).ok());
-        locks.outage(out);
+        if out {
+            locks.begin_outage();
+        }
         let fails = out || held.is_some();
         let short = LockOptions::new().timeout(Duration::from_millis(if out { 1 } else { 2_000 }));
         let call = if fails { call.try_once(true).options(short) } else { call };
@@ -123,7 +125,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if self.out {
-            locks().outage(false);
+            locks().end_outage();
         }
         if self.begun.load(Relaxed) {
             let free = locks().session().local_contenders().is_empty();

@@ -19,7 +19,7 @@ fn strict() -> LockOptions {
 
 /// What is held is lost, and its node stays: the ZooKeeper session lives on.
 async fn lose(store: &Embedded, session: &Session) {
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     sleep(Duration::from_millis(5)).await;
     faults.reconnect();

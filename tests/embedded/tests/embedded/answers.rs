@@ -40,7 +40,7 @@ async fn whichever_is_forgotten_of(
     for forgotten in 0.. {
         let store = Embedded::new();
         let session = lasting(&store, session_timeout);
-        let id = session.zookeeper_session().unwrap().0;
+        let id = session.zookeeper_session().unwrap().id;
         store.faults(id).inject(Fault::forget_reply().skip(forgotten));
         store.record();
         let ended = timeout(limit, scenario(&store, &session)).await;
@@ -122,7 +122,7 @@ async fn a_busy_lock_is_busy_whichever_answer_is_forgotten() {
         let (store, holder) = prompt();
         let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
         let session = briefly(&store);
-        let id = session.zookeeper_session().unwrap().0;
+        let id = session.zookeeper_session().unwrap().id;
         store.faults(id).inject(Fault::forget_reply().on(op));
         let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
         assert!(error.is_busy() && error.holder().is_some(), "{op:?}: {error}");
@@ -300,7 +300,7 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
         let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
         let lock = lock.with_options(LockOptions::default().fair(true));
         let writing = lock.write().await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         // The reader's, which is not made; or the writer's, which is.
         let fault = if in_doubt_first { Fault::lose_request() } else { Fault::forget_reply() };
         faults.inject(fault.on(Op::Create).path("read-node"));
@@ -345,7 +345,7 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
     let waiting =
         crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Children));
     for path in paths {
         raw.delete(&path).await.unwrap();
@@ -366,7 +366,7 @@ async fn who_may_not_ask_for_the_holder_is_told_so() {
     let waiting =
         crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(9));
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:#}");
@@ -384,7 +384,7 @@ async fn a_permit_is_not_busy_with_who_has_left_long_ago() {
     let waiting =
         crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Children));
     raw.delete(&theirs).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
@@ -404,7 +404,7 @@ async fn the_only_node_of_a_lock_is_not_in_the_way_once_it_has_gone() {
     let waiting =
         crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Create));
     raw.delete(&path).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
@@ -430,7 +430,7 @@ async fn whoever_tries_beside_another_and_may_not_ask_for_the_holder_is_told_so(
             let ahead = format!("/zklock/a{ahead}/_c_{id}-{kind}-");
             raw.create(&ahead, b"", NodeKind::EphemeralSequential).await.unwrap();
         }
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("be2ee212").times(99));
         faults.hold_replies();
         let waits = lock.clone();
@@ -458,7 +458,7 @@ async fn a_permit_is_busy_with_who_is_still_there() {
     let waiting =
         crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     sleep(Duration::from_millis(50)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Children));
     raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();

@@ -84,7 +84,7 @@ async fn a_session_that_is_not_configured_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_drops_the_body_and_says_so() {
     let (store, session) = prompt();
-    let id = session.zookeeper_session().unwrap().0;
+    let id = session.zookeeper_session().unwrap().id;
     let _installed = SessionRegistry::global().install_here(session);
 
     #[zk_locked("a")]

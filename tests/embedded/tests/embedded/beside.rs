@@ -116,7 +116,7 @@ async fn who_lost_it_through_one_handle_starts_anew_through_another() {
     let (store, session) = store();
     let strict = LockOptions::default().stop_at(StopAt::Suspect);
     let lost = mutex(&session, strict).acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     tokio::time::sleep(Duration::from_millis(1)).await;
     faults.reconnect();

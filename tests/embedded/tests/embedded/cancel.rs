@@ -40,7 +40,7 @@ async fn cancelled_before_each_reply_nothing_is_left() {
         let (store, session) = store();
         let mutex = session.mutex("a").unwrap();
         drop(mutex.acquire().await.unwrap());
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(10));
         let acquiring = mutex.acquire();
         let cut = tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await;
@@ -57,7 +57,7 @@ async fn cancelled_while_the_connection_is_down_nothing_is_left() {
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap();
     drop(mutex.acquire().await.unwrap());
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // In flight at the cut, then cancelled.
     faults.hold_replies();
     assert!(!poll_times(mutex.acquire(), 2));
@@ -129,7 +129,7 @@ async fn a_session_closes_in_the_background_if_the_call_that_closes_it_is_droppe
     let (store, session) = store();
     let held = session.mutex("a").unwrap().acquire().await.unwrap();
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_requests();
     drop(other);
     let closing = tokio::time::timeout(Duration::from_millis(100), session.close()).await;

@@ -75,7 +75,7 @@ async fn crowd(count: usize) -> (Embedded, Counting, MutexGuard, Vec<Waiting>) {
     let held = elsewhere.mutex(name()).unwrap().acquire().await.unwrap();
     let options = LockOptions::default().fair(true);
     let mutex = session.mutex(name()).unwrap().with_options(options);
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(ANSWER);
     store.record();
     let waiting = (0..count).map(|_| {
         let mutex = mutex.clone();
@@ -166,7 +166,7 @@ async fn those_whose_time_is_over_ask_together_who_holds() {
         let (elsewhere, session) = (on(&store), on(&store));
         let held = elsewhere.mutex("a").unwrap().acquire().await.unwrap();
         let mutex = session.mutex("a").unwrap().with_options(options);
-        store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
+        store.faults(session.zookeeper_session().unwrap().id).delay_replies(ANSWER);
         let waiting = (0..count).map(|_| {
             let mutex = mutex.clone();
             crate::spawn(async move { mutex.acquire_timeout(TIMEOUT).await })

@@ -108,7 +108,7 @@ impl Observer for Deaf {
 #[tokio::test(start_paused = true)]
 async fn a_frozen_server_is_unavailable_and_not_busy_within_the_bound() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_requests();
     let mutex = session.mutex("a").unwrap();
     let start = Instant::now();
@@ -124,7 +124,7 @@ async fn a_frozen_server_is_unavailable_and_not_busy_within_the_bound() {
 async fn a_server_that_freezes_while_somebody_waits_is_unavailable_too() {
     let (store, session) = store();
     let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let mutex = session.mutex("a").unwrap();
     let freezing = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -143,7 +143,7 @@ async fn a_server_that_freezes_while_somebody_waits_is_unavailable_too() {
 #[tokio::test(start_paused = true)]
 async fn a_try_is_bounded_when_the_server_is_silent() {
     let (store, session) = store();
-    store.faults(session.zookeeper_session().unwrap().0).hold_requests();
+    store.faults(session.zookeeper_session().unwrap().id).hold_requests();
     let start = Instant::now();
     let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -154,7 +154,7 @@ async fn a_try_is_bounded_when_the_server_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn who_is_not_connected_is_told_so() {
     let (store, session) = store();
-    store.faults(session.zookeeper_session().unwrap().0).disconnect();
+    store.faults(session.zookeeper_session().unwrap().id).disconnect();
     let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(format!("{error:#}").contains("ZooKeeper could not be reached in time"), "{error:#}");
@@ -164,15 +164,15 @@ async fn who_is_not_connected_is_told_so() {
 async fn the_bound_includes_connecting() {
     let (store, session) = store();
     let unreachable = zklock_core::coordinator::traits::RequestError::Unreachable("zk:2181".into());
-    store.outage(Some(unreachable));
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.begin_outage(unreachable);
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     let start = Instant::now();
     let mutex = session.mutex("a").unwrap();
     let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(format!("{error:#}").contains("zk:2181"), "{error}");
     assert!(start.elapsed() <= Duration::from_millis(1_040));
-    store.outage(None);
+    store.end_outage();
     drop(mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap());
 }
 
@@ -299,7 +299,7 @@ type Waiting = tokio::task::JoinHandle<Result<MutexGuard, LockError>>;
 async fn a_lock_between_two_callers_is_unavailable_and_not_busy_where_nobody_answers() {
     let (store, session) = store();
     let (mutex, held, next) = held_and_wanted(&session).await;
-    store.faults(session.zookeeper_session().unwrap().0).hold_requests();
+    store.faults(session.zookeeper_session().unwrap().id).hold_requests();
     drop(held);
     let tried = mutex.try_acquire().await.unwrap_err();
     assert_eq!(tried.kind(), ErrorKind::Unavailable, "{tried:#}");
@@ -311,7 +311,7 @@ async fn a_lock_between_two_callers_is_unavailable_and_not_busy_where_nobody_ans
 async fn a_try_between_two_callers_is_told_who_was_given_the_lock() {
     let (store, session) = prompt();
     let (mutex, held, next) = held_and_wanted(&session).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.delay_replies(Duration::from_millis(20));
     drop(held);
     let tried = mutex.try_acquire().await.unwrap_err();

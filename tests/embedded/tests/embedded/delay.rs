@@ -23,7 +23,7 @@ fn delayed(session: &Session) -> Mutex {
 
 /// Ends the ZooKeeper session of a session, as if its process had crashed.
 fn crash(store: &Embedded, session: &Session) {
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
 }
 
 /// The data of the lock's directory.
@@ -60,17 +60,17 @@ async fn who_rests_after_a_lost_holder_is_not_shown_as_the_holder() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let survey = looking.site("a").unwrap().survey().await.unwrap();
     assert!(survey.queue.len() == 1 && !survey.queue[0].holder, "{survey:?}");
-    assert!(survey.until.is_some());
+    assert!(survey.unavailable_until.is_some());
     let site = looking.sites("a").await.unwrap().remove(0);
-    assert_eq!(site.until(), survey.until);
+    assert_eq!(site.unavailable_until(), survey.unavailable_until);
     let seen = site.contenders().await.unwrap();
     assert!(seen.len() == 1 && !seen[0].holder, "{seen:?}");
     assert!(!site.contenders_since(&seen).await.unwrap()[0].holder);
     let next = waiting.await.unwrap();
     let survey = looking.site("a").unwrap().survey().await.unwrap();
-    assert!(survey.queue[0].holder && survey.until.is_none(), "{survey:?}");
+    assert!(survey.queue[0].holder && survey.unavailable_until.is_none(), "{survey:?}");
     let site = looking.sites("a").await.unwrap().remove(0);
-    assert!(site.until().is_none() && site.contenders().await.unwrap()[0].holder);
+    assert!(site.unavailable_until().is_none() && site.contenders().await.unwrap()[0].holder);
     assert_eq!(site.revoke().await.unwrap(), 1);
     drop(next);
 }
@@ -88,7 +88,7 @@ async fn a_client_in_another_language_is_shown_as_the_holder_during_the_delay() 
     let peer = client(&store).await;
     peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
     let survey = looking.site("a").unwrap().survey().await.unwrap();
-    assert!(survey.until.is_some() && survey.queue[0].holder, "{survey:?}");
+    assert!(survey.unavailable_until.is_some() && survey.queue[0].holder, "{survey:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn a_silent_server_is_no_busy_lock() {
         async move { mutex.acquire_timeout(Duration::from_secs(2)).await.unwrap_err() }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    store.faults(other.zookeeper_session().unwrap().0).silence();
+    store.faults(other.zookeeper_session().unwrap().id).silence();
     assert_eq!(waiting.await.unwrap().kind(), ErrorKind::Unavailable);
 }
 
@@ -244,7 +244,7 @@ async fn the_data_of_others_is_never_overwritten() {
 async fn data_that_comes_between_the_look_and_the_mark_stays() {
     let (store, session) = store();
     delayed(&session).acquire().await.unwrap().release().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // The mark is not applied, and what others wrote has the version that it would have had.
     faults.inject(Fault::lose_request().on(Op::Multi));
     let mutex = delayed(&session);
@@ -261,7 +261,7 @@ async fn marks_whose_answers_are_lost_are_repaired() {
     for fault in [Fault::lose_reply(), Fault::lose_request()] {
         for skip in 0..2 {
             let (store, session) = store();
-            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            let faults = store.faults(session.zookeeper_session().unwrap().id);
             faults.inject(fault.clone().on(Op::Multi).skip(skip));
             let guard = delayed(&session).acquire().await.unwrap();
             assert!(mark(&store).await.contains("delay_ms"));
@@ -278,7 +278,7 @@ async fn cancelled_before_each_reply_no_mark_is_left() {
         let (store, session) = store();
         let mutex = delayed(&session);
         drop(mutex.acquire().await.unwrap());
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(10));
         let acquiring = mutex.acquire();
         drop(tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await);
@@ -313,7 +313,7 @@ async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer()
     let lock = |session: &Session| session.rw_lock("a").unwrap();
     let [reading, writing] = [on(&store), on(&store)];
     // Whoever is granted the lock is not told at once that its node is gone.
-    let faults = store.faults(reading.zookeeper_session().unwrap().0);
+    let faults = store.faults(reading.zookeeper_session().unwrap().id);
     faults.delay_replies(Duration::from_millis(10));
     let reading = lock(&reading).with_options(options());
     let _lost = lock(&session).with_options(options()).write().await.unwrap();
@@ -337,7 +337,7 @@ async fn a_reader_is_let_in_where_answers_take_long() {
     let (store, session) = prompt();
     let lock = session.rw_lock("a").unwrap().with_options(options());
     lock.write().await.unwrap().release().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // Longer than is waited for at first.
     faults.delay_replies(Duration::from_millis(1_200));
     assert!(lock.read_timeout(Duration::from_secs(60)).await.unwrap().is_valid());
@@ -403,7 +403,7 @@ async fn an_acl_that_keeps_the_mark_out_is_an_error_and_leaves_no_node() {
     let (store, session) = store();
     delayed(&session).acquire().await.unwrap().release().await.unwrap();
     let refused = RequestError::Multi { index: 1, error: Box::new(RequestError::NoAuth) };
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(refused).on(Op::Multi));
     let error = delayed(&session).acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zklock::layout::{Kazoo, Numbered, OneNode};
-use zklock::{ErrorKind, LockOptions, Session, SessionState};
+use zklock::{ErrorKind, LockOptions, Session, SessionState, ZooKeeperSession};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
@@ -17,7 +17,7 @@ async fn a_create_whose_reply_is_lost_leaves_exactly_the_reported_node() {
         let (store, session) = store();
         let mutex = session.mutex("a").unwrap();
         drop(mutex.acquire().await.unwrap());
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.inject(fault.on(Op::Create).path("/a/"));
         let guard = mutex.acquire().await.unwrap();
         let nodes = contenders(&store, "/zklock/a").await;
@@ -33,7 +33,7 @@ async fn a_delete_that_fails_is_done_again() {
     for fault in [Fault::lose_reply(), Fault::lose_request(), Fault::lose_request().times(20)] {
         let (store, session) = store();
         let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-        store.faults(session.zookeeper_session().unwrap().0).inject(fault.on(Op::Delete));
+        store.faults(session.zookeeper_session().unwrap().id).inject(fault.on(Op::Delete));
         guard.release().await.unwrap();
         assert!(contenders(&store, "/zklock/a").await.is_empty());
     }
@@ -42,7 +42,7 @@ async fn a_delete_that_fails_is_done_again() {
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_fails_is_done_after_the_reconnect() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     faults.inject(Fault::cut_before().on(Op::Delete));
     drop(guard);
@@ -56,7 +56,7 @@ async fn a_delete_that_fails_is_done_after_the_reconnect() {
 #[tokio::test(start_paused = true)]
 async fn who_was_stopped_beyond_its_deadline_is_answered_at_once() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::cut_before().on(Op::Create));
     let mutex = session.mutex("a").unwrap();
     let start = Instant::now();
@@ -72,7 +72,7 @@ async fn who_was_stopped_beyond_its_deadline_is_answered_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     let (store, session) = prompt();
-    let (id, generation) = session.zookeeper_session().unwrap();
+    let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/").times(u64::MAX);
@@ -80,7 +80,7 @@ async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
     // The other lock is held on, in the old session; new ones come from a fresh one.
     assert!(other.is_valid());
-    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(session.zookeeper_session().unwrap().number, number + 1);
     drop(session.mutex("c").unwrap().acquire().await.unwrap());
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     other.release().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_refused_delete_keeps_no_reader_from_those_that_read_in_the_same_sessi
     let reading = session.rw_lock("read").unwrap().read().await.unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/").times(u64::MAX);
-    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused);
     guard.release().await.unwrap_err();
     // Longer than a turn: whether somebody waits behind them is asked first.
     for _ in 0..2 {
@@ -118,15 +118,15 @@ async fn a_session_that_is_used_no_more_and_cannot_be_replaced_is_not_connected(
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/");
-    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
-    store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused);
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
     guard.release().await.unwrap_err();
     for _ in 0..60 {
         assert_eq!((session.state(), session.is_ready()), (SessionState::Connecting, false));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(other.is_valid(), "it is held in the old session");
-    store.outage(None);
+    store.end_outage();
     drop(session.mutex("c").unwrap().acquire().await.unwrap());
     assert_eq!((session.state(), session.is_ready()), (SessionState::Connected, true));
     // The old one ends, and says nothing any more.
@@ -148,7 +148,7 @@ async fn a_guard_says_lost_before_silence_can_free_the_node() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(guard.is_valid());
     let cut = Instant::now();
-    store.faults(session.zookeeper_session().unwrap().0).silence();
+    store.faults(session.zookeeper_session().unwrap().id).silence();
     guard.lost().await;
     let lost = Instant::now();
     assert!(!guard.is_valid() && guard.remaining().is_zero());
@@ -165,7 +165,7 @@ async fn a_guard_says_lost_before_silence_can_free_the_node() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_was_lost_stays_lost_after_the_reconnect() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     faults.disconnect();
     tokio::time::sleep(Duration::from_secs(7)).await;
@@ -181,7 +181,7 @@ async fn a_guard_that_was_lost_stays_lost_after_the_reconnect() {
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_costs_nothing() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     faults.disconnect();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -197,7 +197,7 @@ async fn a_short_outage_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn after_the_session_is_killed_a_waiter_acquires_with_the_new_one() {
     let (store, session) = store();
-    let (id, generation) = session.zookeeper_session().unwrap();
+    let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
     let other = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let waiting = crate::spawn({
         let mutex = session.mutex("a").unwrap();
@@ -208,7 +208,7 @@ async fn after_the_session_is_killed_a_waiter_acquires_with_the_new_one() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(other);
     assert!(waiting.await.unwrap().is_valid());
-    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(session.zookeeper_session().unwrap().number, number + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +220,7 @@ async fn guards_are_lost_with_their_session() {
         async move { mutex.acquire().await.unwrap() }
     });
     tokio::task::yield_now().await;
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     guard.lost().await;
     assert!(!guard.is_valid());
     // The next does not wait for a guard that is worth nothing any more.
@@ -270,7 +270,7 @@ async fn a_waiter_whose_node_is_deleted_from_outside_queues_up_again() {
 #[tokio::test(start_paused = true)]
 async fn transient_failures_are_retried_inside_the_try() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let mutex = session.mutex("a").unwrap();
     drop(mutex.acquire().await.unwrap());
     for op in [Op::Create, Op::Children] {
@@ -283,7 +283,7 @@ async fn transient_failures_are_retried_inside_the_try() {
 #[tokio::test(start_paused = true)]
 async fn an_acl_that_refuses_is_an_error_at_once() {
     let (store, session) = prompt();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create));
     let start = Instant::now();
     let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
@@ -296,7 +296,7 @@ async fn no_node_is_made_while_the_connection_is_down() {
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap();
     drop(mutex.acquire().await.unwrap());
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     store.record();
     for _ in 0..10 {
@@ -316,7 +316,7 @@ async fn no_node_is_made_when_the_connection_goes_down_during_a_wait() {
     mutex.acquire().await.unwrap().release().await.unwrap();
     let other = client(&store).await;
     other.create("/zklock/a/lock", b"", NodeKind::Ephemeral).await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::cut_before().on(Op::Get));
     store.record();
     let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
@@ -357,7 +357,7 @@ async fn draining_stops_waiters_and_lets_holders_finish() {
 async fn draining_ends_with_the_loss_of_what_was_held() {
     let (store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).silence();
+    store.faults(session.zookeeper_session().unwrap().id).silence();
     let start = Instant::now();
     assert!(session.drain(Duration::from_secs(60)).await.is_empty());
     assert!(!guard.is_valid() && start.elapsed() < Duration::from_secs(10), "{start:?}");
@@ -378,7 +378,7 @@ async fn closing_frees_everything_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_dropped_closes() {
     let (store, session) = store();
-    let id = session.zookeeper_session().unwrap().0;
+    let id = session.zookeeper_session().unwrap().id;
     assert!(store.sessions().contains(&id));
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     drop(session);
@@ -416,7 +416,7 @@ async fn a_task_that_lost_its_guard_starts_anew_and_does_not_wait_for_itself() {
     let (store, session) = store();
     let mutex = session.mutex("a").unwrap();
     let lost = mutex.acquire().await.unwrap();
-    let id = session.zookeeper_session().unwrap().0;
+    let id = session.zookeeper_session().unwrap().id;
     store.faults(id).silence();
     tokio::time::sleep(lost.remaining() + Duration::from_millis(1)).await;
     assert!(!lost.is_valid());
@@ -427,7 +427,7 @@ async fn a_task_that_lost_its_guard_starts_anew_and_does_not_wait_for_itself() {
         1,
         "the lost holder still keeps others out"
     );
-    assert_eq!(session.zookeeper_session().unwrap().0, id);
+    assert_eq!(session.zookeeper_session().unwrap().id, id);
     let anew = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap();
     assert!(anew.fencing_token() > lost.fencing_token());
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
@@ -445,7 +445,7 @@ async fn a_task_that_lost_its_permits_starts_anew_and_does_not_wait_for_itself()
         let semaphore = semaphore.with_options(LockOptions::new().fair(fair));
         let semaphore = if kazoo { semaphore.with_driver(Kazoo::default()) } else { semaphore };
         let lost = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.silence();
         tokio::time::sleep(lost[1].remaining() + Duration::from_millis(1)).await;
         assert!(lost.iter().all(|permit| !permit.is_valid()));
@@ -488,7 +488,7 @@ async fn nobody_is_busy_with_a_node_that_its_own_process_no_longer_wants() {
         let (store, session) = prompt();
         let mutex = session.mutex("a").unwrap().with_driver(OneNode);
         mutex.acquire().await.unwrap().release().await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(LATE));
         let given_up = tokio::time::timeout(Duration::from_millis(1), mutex.acquire());
         given_up.await.unwrap_err();
@@ -505,7 +505,7 @@ async fn a_lock_is_not_granted_by_a_later_list_where_another_has_made_the_node_a
     let (store, session) = prompt();
     let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
     mutex.acquire().await.unwrap().release().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // Whoever is granted the lock is not told at once that the node is another's.
     faults.delay_replies(Duration::from_millis(10));
     faults.inject(Fault::lose_request().on(Op::Children).times(2));

@@ -41,14 +41,14 @@ async fn a_stale_holder_is_refused_by_the_server() {
         .await
         .unwrap();
     // The news of the deletion does not come through.
-    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    store.faults(session.zookeeper_session().unwrap().id).hold_replies();
     outside.delete(guard.node_path()).await.unwrap();
     assert!(guard.is_valid());
     let fenced = guard.fenced();
     let writing = fenced.set("/state", b"stale");
     let releasing = async {
         tokio::task::yield_now().await;
-        store.faults(session.zookeeper_session().unwrap().0).release();
+        store.faults(session.zookeeper_session().unwrap().id).release();
     };
     let (written, ()) = tokio::join!(writing, releasing);
     assert!(written.unwrap_err().is_lost());
@@ -61,7 +61,7 @@ async fn all_permits_are_proven_and_silence_is_no_refusal() {
     let (store, session) = store();
     let permits = session.semaphore("a", 3).unwrap().acquire_many(3).await.unwrap();
     permits.fenced().create("/state", b"").await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::lose_reply().on(Op::Multi));
     let error = permits.fenced().set("/state", b"2").await.unwrap_err();
     assert!(error.is_unavailable() && format!("{error:#}").contains("may have"), "{error}");
@@ -79,7 +79,7 @@ async fn a_write_whose_answer_is_lost_fails_after_a_session_timeout_and_is_not_r
         guard.fenced().create("/state", b"1").await.unwrap();
         // A node that does not exist is not written to, which is not answered either.
         let path = if is_applied { "/state" } else { "/none" };
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.inject(Fault::forget_reply().on(Op::Multi).path(path));
         let start = Instant::now();
         let error = guard.fenced().set(path, b"2").await.unwrap_err();
@@ -105,7 +105,7 @@ async fn in_silence_the_lock_is_lost_before_a_write_fails() {
     let (store, session) = prompt();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     guard.fenced().create("/state", b"1").await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // A server that stands still, on a connection that lives on.
     faults.hold_requests();
     let (start, fenced) = (Instant::now(), guard.fenced());

@@ -255,7 +255,7 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
                 guard.node_path().to_owned()
             });
             settle().await;
-            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            let faults = store.faults(session.zookeeper_session().unwrap().id);
             faults.hold_replies();
             let mut releasing = Box::pin(guard.release());
             let moment = Duration::from_millis(100);
@@ -281,7 +281,7 @@ async fn a_release_at_the_bound_ends_in_time_in_silence() {
     let guard = lock.acquire().await.unwrap();
     let next = crate::spawn(async move { lock.acquire().await.unwrap().is_valid() });
     settle().await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.silence();
     let start = Instant::now();
     drop(guard.release().await);

@@ -73,7 +73,7 @@ async fn the_end_holds_when_the_holder_crashes() {
     let other = on(&store);
     let start = Instant::now();
     let _guard = held(&session, "a").acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     // A timeout that is shorter than the rest is busy when it is over.
     let error = held(&other, "a").acquire_timeout(4 * SECOND).await.unwrap_err();
     about(start.elapsed(), 4 * SECOND);
@@ -86,7 +86,7 @@ async fn the_end_holds_when_the_holder_crashes() {
 #[tokio::test(start_paused = true)]
 async fn the_end_counts_from_the_grant_however_long_the_mark_takes() {
     let (store, session) = prompt();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.delay_replies(SECOND);
     let guard = held(&session, "a").acquire().await.unwrap();
     let granted = Instant::now();
@@ -103,7 +103,7 @@ async fn who_is_kept_in_the_lock_is_its_holder_and_who_rests_behind_it_is_not() 
     let (looking, next) = (on(&store), held(&on(&store), "a"));
     let holders = async || {
         let survey = looking.site("a").unwrap().survey().await.unwrap();
-        assert!(survey.until.is_some());
+        assert!(survey.unavailable_until.is_some());
         survey.queue.iter().map(|one| one.holder).collect::<Vec<_>>()
     };
     held(&session, "a").acquire().await.unwrap().release().await.unwrap();
@@ -174,7 +174,7 @@ async fn a_grant_that_nobody_took_is_not_held() {
         let mutex = held(&session, "a");
         drop(session.mutex("a/b").unwrap().acquire().await.unwrap());
         client(&store).await.set("/zklock/a", NOTHING.as_bytes()).await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(10));
         let acquiring = mutex.acquire();
         let cut = tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await;
@@ -269,7 +269,7 @@ async fn machines_that_begin_with_the_option_at_once_do_not_stand_in_each_others
 async fn an_answer_that_is_lost_costs_nothing_of_the_time() {
     let (store, session) = store();
     drop(held(&session, "b").acquire().await.unwrap());
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::lose_reply().on(Op::Multi).path("/zklock/a"));
     let guard = held(&session, "a").acquire().await.unwrap();
     let start = Instant::now();

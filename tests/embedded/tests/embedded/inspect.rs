@@ -241,7 +241,7 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     let site = watcher.semaphore("a", 9).unwrap().site();
     let first = semaphore.acquire().await.unwrap();
     let before = site.contenders().await.unwrap();
-    let faults = store.faults(watcher.zookeeper_session().unwrap().0);
+    let faults = store.faults(watcher.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(first.node_path()).times(9));
     let second = semaphore.acquire().await.unwrap();
     let refused = site.contenders().await.unwrap_err();
@@ -485,7 +485,7 @@ async fn a_lock_that_is_called_as_a_contender_is_not_asked_to_release() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     store.record();
     assert_eq!(site.revoke().await.unwrap(), 1);
-    let own = asking.zookeeper_session().unwrap().0;
+    let own = asking.zookeeper_session().unwrap().id;
     let asked: Vec<_> = store.recorded().into_iter().filter(|one| one.session == own).collect();
     guard.revoked().await;
     for path in &inner {
@@ -507,13 +507,13 @@ async fn who_waits_for_a_semaphore_without_permits_is_seen() {
     }
     let waiter = "/zklock/y/locks/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
     raw.create(waiter, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
-    assert_eq!(session.lock_names(None).await.unwrap(), ["y"]);
+    assert_eq!(session.lock_names(None).await.unwrap().names, ["y"]);
     let y = session.sites("y").await.unwrap();
     assert!(y.len() == 1 && y[0].is_inner(), "{y:?}");
     assert_eq!(y[0].contenders().await.unwrap().len(), 1);
     // The lock is at the root itself.
     let root = Session::embedded_builder(&store).root("/zklock/y").open().unwrap();
-    assert_eq!(root.lock_names(None).await.unwrap(), [""]);
+    assert_eq!(root.lock_names(None).await.unwrap().names, [""]);
 }
 
 /// A permit of kazoo's is called like a UUID, and so may a lock be; and a lock like the inside of a semaphore.
@@ -525,18 +525,18 @@ async fn what_is_called_like_a_permit_or_an_inner_lock_is_not_taken_for_one() {
     for path in ["/zklock", orders, permit] {
         raw.create(path, b"", NodeKind::Persistent).await.unwrap();
     }
-    assert_eq!(session.lock_names(None).await.unwrap(), [""; 0]);
+    assert_eq!(session.lock_names(None).await.unwrap().names, [""; 0]);
     raw.delete(permit).await.unwrap();
     raw.create(permit, b"", NodeKind::Ephemeral).await.unwrap();
-    assert_eq!(session.lock_names(None).await.unwrap(), ["orders"]);
+    assert_eq!(session.lock_names(None).await.unwrap().names, ["orders"]);
     let _guard = session.mutex("a-__lock__").unwrap().acquire().await.unwrap();
-    assert_eq!(session.lock_names(None).await.unwrap(), ["a-__lock__", "orders"]);
+    assert_eq!(session.lock_names(None).await.unwrap().names, ["a-__lock__", "orders"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_may_not_follow_a_queue_asks_seldom_and_goes_on_once_it_may() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Children).times(u64::MAX));
     let mut events = session.site("a").unwrap().events();
     assert_eq!(events.next().await, Some(LockEvent::Blind));
@@ -559,7 +559,7 @@ async fn the_nodes_of_a_directory_are_listed_with_one_request() {
     client(&store).await.create("/zklock/a/b", b"", NodeKind::Persistent).await.unwrap();
     store.record();
     let mut names = site.children().await.unwrap();
-    let own = looking.zookeeper_session().unwrap().0;
+    let own = looking.zookeeper_session().unwrap().id;
     let asked = store.recorded().into_iter().filter(|one| one.session == own);
     assert_eq!(asked.map(|one| one.op).collect::<Vec<_>>(), [Op::Children]);
     names.sort();

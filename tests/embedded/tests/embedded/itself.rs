@@ -329,7 +329,7 @@ async fn a_blocking_acquire_is_refused_behind_a_waiter_of_its_own_thread() {
 #[tokio::test]
 async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
     let (store, session) = store();
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(20));
     for (lock, theirs) in kinds(&session).into_iter().zip(kinds(&crate::support::on(&store))) {
         let held = theirs.acquire().await.unwrap();
         let trying = crate::spawn({
@@ -357,7 +357,7 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
 #[tokio::test]
 async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock() {
     let (store, session) = store();
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(20));
     let fair = LockOptions::default().fair(true);
     let fair_writer = session.rw_lock("fair-b").unwrap().with_options(fair);
     for lock in [
@@ -382,7 +382,7 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
 #[tokio::test]
 async fn a_blocking_acquire_has_the_lease_that_its_own_thread_leaves() {
     let (store, session) = store();
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(20));
     let fair = LockOptions::default().fair(true);
     for tries in [false, true] {
         let three = MaxLeases::new(3, Curator).unwrap();
@@ -426,7 +426,7 @@ async fn lost_in_silence(store: &Embedded) -> (Session, Vec<(AnyLock, AnyGuard)>
         });
         held.push((lock, acquires.await.unwrap()));
     }
-    store.faults(session.zookeeper_session().unwrap().0).disconnect();
+    store.faults(session.zookeeper_session().unwrap().id).disconnect();
     for (_, lost) in &held {
         lost.view().lost().await;
     }
@@ -438,8 +438,8 @@ async fn lost_in_silence(store: &Embedded) -> (Session, Vec<(AnyLock, AnyGuard)>
 async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_and_has_not_given_back() {
     let store = late();
     let (session, lost) = lost_in_silence(&store).await;
-    let id = session.zookeeper_session().unwrap();
-    store.faults(id.0).reconnect();
+    let old = session.zookeeper_session().unwrap();
+    store.faults(old.id).reconnect();
     for (lock, lost) in lost {
         refused_at_once(&lock);
         // Also where it is known already who is in the way, because somebody else waits.
@@ -458,7 +458,7 @@ async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_and_has_n
         waits.join().unwrap().unwrap();
         drop(alone(&lock).blocking_acquire().unwrap());
     }
-    assert_eq!(session.zookeeper_session().unwrap(), id);
+    assert_eq!(session.zookeeper_session().unwrap(), old);
 }
 
 /// It goes with its session, or somebody deletes it.
@@ -468,7 +468,7 @@ async fn a_blocking_acquire_waits_behind_what_its_own_thread_lost_where_the_node
         let store = late();
         let (session, lost) = lost_in_silence(&store).await;
         if deleted {
-            store.faults(session.zookeeper_session().unwrap().0).reconnect();
+            store.faults(session.zookeeper_session().unwrap().id).reconnect();
             for (_, lost) in &lost {
                 let view = lost.view();
                 let (directory, _) = view.node_path().rsplit_once('/').unwrap();
@@ -506,7 +506,7 @@ async fn a_blocking_acquire_waits_where_its_own_thread_holds_and_the_limit_may_b
     for tries in [false, true] {
         let (store, session) = store();
         if tries {
-            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            let faults = store.faults(session.zookeeper_session().unwrap().id);
             faults.delay_replies(Duration::from_millis(20));
         }
         let semaphore = session.semaphore_with_limit_at("printers", "limit", 1).unwrap();
@@ -644,7 +644,7 @@ async fn a_thread_waits_for_a_detached_writer_that_steps_down_elsewhere() {
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap();
     let writing = lock.write().await.unwrap().detach();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.delay_replies(Duration::from_millis(100));
     let stepping = std::thread::spawn(move || drop(writing.blocking_downgrade().unwrap()));
     // The reader's node is there, and the writer's is being deleted.
@@ -662,7 +662,7 @@ async fn a_thread_waits_for_a_permit_before_those_who_have_not_asked_for_theirs(
     let (store, session) = store();
     let semaphore = session.semaphore("a", 3).unwrap();
     drop(semaphore.acquire().await.unwrap());
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(20));
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let semaphore = semaphore.clone();

@@ -182,7 +182,7 @@ async fn a_cancelled_waiter_leaves_nothing() {
 async fn a_permit_is_taken_again_if_an_answer_about_the_inner_lock_is_lost() {
     for fault in [Fault::forget_reply(), Fault::lose_reply(), Fault::lose_request()] {
         let (store, session) = prompt();
-        store.faults(session.zookeeper_session().unwrap().0).inject(fault.on(Op::Multi));
+        store.faults(session.zookeeper_session().unwrap().id).inject(fault.on(Op::Multi));
         let permit = printers(&session, 1).try_acquire().await.unwrap();
         assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (1, 0));
         tokio::time::sleep(session.timing().unwrap().session_timeout).await;
@@ -196,7 +196,7 @@ async fn a_permit_is_taken_again_if_an_answer_about_the_inner_lock_is_lost() {
 async fn permits_are_granted_where_answers_take_long() {
     let (store, session) = prompt();
     store
-        .faults(session.zookeeper_session().unwrap().0)
+        .faults(session.zookeeper_session().unwrap().id)
         .delay_replies(Duration::from_millis(1_200));
     let minute = Duration::from_secs(60);
     drop(session.mutex("a").unwrap().acquire_timeout(minute).await.unwrap());
@@ -212,7 +212,7 @@ async fn there_is_a_pause_after_each_answer_about_the_inner_lock_that_says_nothi
         let semaphore = printers(&session, 1);
         drop(semaphore.acquire().await.unwrap());
         settle().await;
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.inject(Fault::refuse(answer.clone()).on(Op::Multi).path(INNER).times(u64::MAX));
         store.record();
         let late = semaphore.acquire_timeout(Duration::from_secs(10)).await;
@@ -236,7 +236,7 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
     let semaphore = printers(&session, 1);
     drop(semaphore.acquire().await.unwrap());
     settle().await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // The limit is compared, the inner lock is taken, those inside are counted, the permit is created:
     // 100 ms each.
     faults.delay_replies(Duration::from_millis(100));
@@ -307,7 +307,7 @@ async fn the_limit_is_agreed_on_where_the_node_is_deleted_between_reading_and_wr
     const LATE: Duration = Duration::from_millis(100);
     for by_another in [None, Some(b"5")] {
         let (store, session) = prompt();
-        let id = session.zookeeper_session().unwrap().0;
+        let id = session.zookeeper_session().unwrap().id;
         let kazoo = client(&store).await;
         kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
         kazoo.create(PRINTERS, b"", NodeKind::Persistent).await.unwrap();
@@ -335,7 +335,7 @@ async fn the_limit_is_agreed_on_where_the_node_is_deleted_between_reading_and_wr
 #[tokio::test(start_paused = true)]
 async fn the_limit_is_written_where_the_directory_above_is_removed_meanwhile() {
     let (store, session) = prompt();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoNode).on(Op::Create).path("printers").times(2));
     let permit = printers(&session, 3).acquire().await.unwrap();
     assert_eq!(client(&store).await.get(PRINTERS).await.unwrap().0, b"3");
@@ -352,7 +352,7 @@ async fn nothing_is_granted_while_the_limit_may_not_be_read_or_made() {
         if there {
             kazoo.create(PRINTERS, b"4", NodeKind::Persistent).await.unwrap();
         }
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.inject(Fault::refuse(RequestError::NoAuth).on(op).path("printers"));
         let refused = printers(&session, 3).acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{op:?}: {refused}");
@@ -373,7 +373,7 @@ async fn who_may_not_write_the_limit_compares_it_all_the_same() {
         let kazoo = client(&store).await;
         kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
         kazoo.create(PRINTERS, b"", NodeKind::Persistent).await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
         faults.inject(Fault::refuse(refused).on(Op::Multi).path("printers"));
         faults.hold_replies();
@@ -399,7 +399,7 @@ async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
     for layout in ["kazoo's", "Curator's"] {
         let (store, session) = prompt();
         kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.hold_replies();
         let (tell, told) = mpsc::channel();
         let here = session.clone();
@@ -465,7 +465,7 @@ async fn whoever_came_without_the_inner_lock_is_counted_before_the_grant() {
     let semaphore = printers(&session, 1);
     drop(semaphore.acquire().await.unwrap());
     settle().await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // The limit is compared, the inner lock is taken, those inside are counted: 100 ms each.
     faults.delay_replies(Duration::from_millis(100));
     let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
@@ -544,7 +544,7 @@ async fn nobody_is_told_of_a_loss_when_a_permit_is_taken() {
     let session = Session::embedded_builder(&store).observer(losses).open().unwrap();
     let semaphore = printers(&session, 1);
     for late in [0, 30] {
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.delay_replies(Duration::from_millis(late));
         semaphore.acquire().await.unwrap().release().await.unwrap();
         // What was told before comes before it.

@@ -187,7 +187,7 @@ async fn a_name_whose_users_change_at_each_look_is_in_use() {
         drop(semaphore(&session, false).acquire().await.unwrap());
         settle().await;
         raw.create(path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         let read = |skip| Fault::refuse(RequestError::NoNode).on(Op::Get).path(path).skip(skip);
         (0..gone).for_each(|look| faults.inject(read(2 * look + 1)));
         if !is_in_use {
@@ -345,7 +345,7 @@ async fn a_user_of_another_kind_is_found_behind_many_that_have_left() {
             raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
         }
         // As if all but the last one had gone.
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         let gone = Fault::refuse(RequestError::NoNode).on(Op::Get).path("be2ee212").times(8);
         faults.inject(gone);
         let (refused, present) = if permits {
@@ -366,7 +366,7 @@ async fn a_node_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     let (raw, mutex) = (client(&store).await, session.mutex("a").unwrap());
     let left = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-0000000007";
     raw.create(left, b"", NodeKind::Persistent).await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Get).path("-lease-"));
     let waiting = crate::spawn(async move { mutex.acquire_timeout(Duration::from_secs(9)).await });
     settle().await;
@@ -393,7 +393,7 @@ async fn a_permit_behind_one_that_leaves_and_nodes_that_stay_is_found() {
         raw.create(&permit(number), b"", NodeKind::Ephemeral).await.unwrap();
     }
     // The next one is gone when it is read again.
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let gone = Fault::refuse(RequestError::NoNode).on(Op::Get).path("-lease-0000000007");
     faults.inject(gone.skip(1).times(9));
     let refused = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
@@ -411,7 +411,7 @@ async fn a_permit_behind_some_that_may_not_be_read_is_found() {
         let permit = format!("/zklock/a/leases/_c_x-lease-{number:010}");
         raw.create(&permit, b"", NodeKind::Ephemeral).await.unwrap();
     }
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     for secret in 17..23 {
         let path = format!("-lease-{secret:010}");
         faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(path).times(9));
@@ -427,7 +427,7 @@ async fn a_permit_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     let semaphore = session.semaphore("a", 1).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let (raw, leases) = (client(&store).await, "/zklock/a/leases");
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // The first read is of the inner lock, the next one of the directory above, behind the creation.
     faults.inject(Fault::forget_reply().on(Op::Get).skip(1));
     let waiting =

@@ -372,7 +372,7 @@ async fn a_contender_with_the_former_name_of_another_lock_is_waited_for() {
     let next = next.await.unwrap().unwrap();
     tokio::time::sleep(SETTLED).await;
     // By now it is known that the inner lock is in nobody's way.
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(20));
     let others = client(&store).await;
     for name in contenders(&store, "/zklock/a").await {
         others.delete(&format!("/zklock/a/{name}")).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::layout::{Curator, MaxLeases, OneNode};
-use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, RwLock, Session};
+use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, RwLock, Session, ZooKeeperSession};
 use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{contenders, on, prompt, store};
@@ -70,7 +70,7 @@ async fn it_ends_also_after_a_lost_guard_of_before_was_dropped() {
     let (store, session) = prompt();
     let mutex = lingering(&session);
     let lost = mutex.acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     lost.lost().await;
     mutex.acquire().await.unwrap().release().await.unwrap();
     drop(lost);
@@ -122,7 +122,7 @@ async fn a_try_elsewhere_lets_all_readers_give_way_that_linger() {
         lingering_reads(session).read().await.unwrap().release().await.unwrap();
         // They give way one after the other, and none at once.
         let late = Duration::from_millis(late);
-        store.faults(session.zookeeper_session().unwrap().0).delay_replies(late);
+        store.faults(session.zookeeper_session().unwrap().id).delay_replies(late);
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 3);
     let writer = writing.rw_lock("a").unwrap();
@@ -220,18 +220,18 @@ async fn a_lingering_lease_that_was_lost_is_never_handed_out() {
     let guard = mutex.acquire().await.unwrap();
     let token = guard.fencing_token();
     drop(guard);
-    let (id, generation) = session.zookeeper_session().unwrap();
+    let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
     store.faults(id).expire();
     let guard = mutex.acquire().await.unwrap();
     assert!(guard.is_valid() && guard.fencing_token() > token);
-    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(session.zookeeper_session().unwrap().number, number + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_in_doubt_ends_it() {
     let (store, session) = store();
     drop(lingering(&session).acquire().await.unwrap());
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     tokio::time::sleep(Duration::from_millis(100)).await;
     faults.reconnect();
@@ -245,7 +245,7 @@ async fn a_look_behind_that_nobody_answers_does_not_end_it() {
     let (store, session) = prompt();
     let mutex = lingering(&session);
     let guard = mutex.acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // Asked for at once, and again a second later.
     faults.inject(Fault::lose_reply().on(Op::Children));
     drop(guard);

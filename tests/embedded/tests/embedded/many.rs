@@ -71,7 +71,7 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
     let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
     let waiting = waiting_in(&session, MANY);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     // Three quarters of what the client can send again; whom there is no room for looks slowly.
     let most = 96 * 1024 / held[0].node_path().len();
     let watches = faults.pending_watches();
@@ -102,7 +102,7 @@ async fn what_streams_and_limits_watch_is_counted_with_what_waiters_watch() {
         semaphore.acquire().await.unwrap().release().await.unwrap();
         semaphores.push(semaphore);
     }
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     assert_eq!(faults.pending_watches(), 2 * EACH);
     // Not for the locks whose changes are followed: those would be told.
     let wait = |number| {
@@ -128,7 +128,7 @@ async fn a_session_has_at_least_one_connection() {
 async fn busy() -> (Embedded, Session, i64, (Vec<Waiting>, Waiting)) {
     let (store, session) = prompt();
     drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
-    let first = session.zookeeper_session().unwrap().0;
+    let first = session.zookeeper_session().unwrap().id;
     store.faults(first).hold_replies();
     let waiting = waiting_in(&session, 8);
     tokio::task::yield_now().await;
@@ -200,7 +200,7 @@ async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
     while states.next().await != Some(SessionState::Connected) {}
     session.close().await;
     drop((guards, tenth));
-    assert_eq!(store.sessions(), vec![there.zookeeper_session().unwrap().0]);
+    assert_eq!(store.sessions(), vec![there.zookeeper_session().unwrap().id]);
 }
 
 /// Who waits for others sends nothing, wherever it waits.

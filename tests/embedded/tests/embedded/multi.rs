@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zklock::{AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session};
+use zklock::{
+    AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session,
+    ZooKeeperSession,
+};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
@@ -113,7 +116,7 @@ async fn bad_members_are_errors_and_nothing_is_held() {
 async fn one_release_fails_and_the_others_are_released() {
     let (store, session) = store();
     let guard = both(&session, ["a", "b"]).acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/zklock/b/"));
     let error = guard.release().await.unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("b")));
@@ -234,7 +237,7 @@ async fn trying_several_takes_no_longer_than_the_limit_of_one() {
     let locks = MultiLock::new(members).unwrap();
     drop(locks.try_acquire().await.unwrap());
     settle().await;
-    store.faults(session.zookeeper_session().unwrap().0).delay_replies(limit * 2 / 5);
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(limit * 2 / 5);
     let start = tokio::time::Instant::now();
     let error = locks.try_acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
@@ -271,7 +274,7 @@ async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
     let locks = both(&session, ["a", "b"]);
     let waiting = crate::spawn(async move { locks.acquire().await });
     settle().await;
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     settle().await;
     let other = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     held.release().await.unwrap();
@@ -338,13 +341,13 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
         let waiting = crate::spawn(async move { all.acquire().await });
         settle().await;
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
-        let (id, generation) = session.zookeeper_session().unwrap();
+        let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
         let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.node_path());
         store.faults(id).inject(refused.times(u64::MAX));
         assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
         let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
         let guard = guard.expect("it waits for itself").unwrap().unwrap();
-        assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+        assert!(guard.is_valid() && session.zookeeper_session().unwrap().number > number);
     }
 }
 
@@ -393,7 +396,7 @@ async fn beside_a_stuck_node(name: &str) -> (Embedded, Session, zklock::MutexGua
     let (store, session) = store();
     let held = alone(&session, name).acquire().await.unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.node_path());
-    store.faults(session.zookeeper_session().unwrap().0).inject(refused.times(u64::MAX));
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused.times(u64::MAX));
     (store, session, held)
 }
 
@@ -406,7 +409,7 @@ async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is
     let mutex = |name: &str, options| session.mutex(name).unwrap().with_options(options);
     mutex("a", lingers).acquire().await.unwrap().release().await.unwrap();
     let other = mutex("c", alone).acquire().await.unwrap();
-    let (id, generation) = session.zookeeper_session().unwrap();
+    let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(other.node_path());
     store.faults(id).inject(refused.times(u64::MAX));
     assert_eq!(other.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
@@ -419,7 +422,7 @@ async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is
     held.release().await.unwrap();
     let granted = tokio::time::timeout(Duration::from_secs(5), waiting).await;
     let guard = granted.expect("it lets go again and again").unwrap().unwrap();
-    assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+    assert!(guard.is_valid() && session.zookeeper_session().unwrap().number > number);
     // Each time it lets go, its node in the other queue is deleted, and the next time it makes one.
     let made = store.recorded().iter().filter(|asked| asked.op == Op::Create).count();
     assert!(made <= 5, "{made} nodes were made");

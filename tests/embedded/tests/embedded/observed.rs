@@ -145,16 +145,16 @@ async fn a_release_that_nobody_waits_for_is_told() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
     assert_eq!(next(&told), ["a acquired", "rw acquired"]);
-    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    store.faults(session.zookeeper_session().unwrap().id).hold_replies();
     let moment = Duration::from_millis(10);
     assert!(tokio::time::timeout(moment, guard.release()).await.is_err());
     assert_eq!(next(&told), ["a released"]);
     assert!(tokio::time::timeout(moment, writer.downgrade()).await.is_err());
     assert_eq!(next(&told), ["rw released"]);
     // What is lost on the way is over, too.
-    store.faults(session.zookeeper_session().unwrap().0).release();
+    store.faults(session.zookeeper_session().unwrap().id).release();
     let writer = session.rw_lock("lost").unwrap().write().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     assert!(writer.downgrade().await.is_err());
     assert_eq!(next(&told), ["lost acquired", "lost lost", "lost released"]);
 }
@@ -168,7 +168,7 @@ async fn who_is_refused_acquired_and_releases_nothing() {
     assert_eq!(next(&told), ["a not, 1011"]);
     held.release().await.unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     guard.lost().await;
     drop(guard);
     assert_eq!(next(&told), ["a acquired", "a lost", "a released"]);
@@ -396,14 +396,14 @@ async fn a_loss_says_why() {
                 let queue = site.contenders().await.unwrap();
                 assert!(site.break_holder(&queue[0]).await.unwrap());
             }
-            _ => store.faults(session.zookeeper_session().unwrap().0).disconnect(),
+            _ => store.faults(session.zookeeper_session().unwrap().id).disconnect(),
         }
         guard.lost().await;
         assert_eq!(lost(), (name.to_owned(), guard.fencing_token(), reason));
     }
-    store.faults(session.zookeeper_session().unwrap().0).reconnect();
+    store.faults(session.zookeeper_session().unwrap().id).reconnect();
     let guard = session.rw_lock("d").unwrap().write().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     guard.lost().await;
     assert_eq!(lost().2, LossReason::SessionEnded);
     // Who heeds a wish gives the lock up. Two readers share a node, and each has its own token.
@@ -460,7 +460,7 @@ async fn a_loss_that_its_holder_sees_first_is_told() {
         let guard = session.mutex(name).unwrap().acquire().await.unwrap();
         let token = guard.fencing_token();
         assert!(matches!(of_lock(&told), Event::Acquired { .. }));
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.silence();
         // Time passes, and nothing is polled meanwhile.
         poll_fn(|cx| {
@@ -486,7 +486,7 @@ async fn a_loss_that_its_holder_sees_first_is_told() {
 #[tokio::test(start_paused = true)]
 async fn the_states_of_a_session_are_told_in_order() {
     let (store, session, told) = all_observed();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let becomes = async |state: SessionState| {
         sleep(SECOND).await;
         match told.recv_timeout(60 * SECOND).unwrap_or_else(|_| panic!("not {state}")) {
@@ -501,10 +501,10 @@ async fn the_states_of_a_session_are_told_in_order() {
         faults.reconnect();
         becomes(SessionState::Connected).await;
     }
-    store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
     faults.expire();
     becomes(SessionState::Connecting).await;
-    store.outage(None);
+    store.end_outage();
     sleep(60 * SECOND).await;
     becomes(SessionState::Connected).await;
     session.drain(SECOND).await;
@@ -681,7 +681,7 @@ async fn who_gives_up_a_wait_is_told_once_and_who_is_refused_did_not_give_up() {
     assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
     assert!(mutex.try_acquire().await.is_err());
     assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
-    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    store.faults(session.zookeeper_session().unwrap().id).hold_replies();
     assert!(mutex.try_acquire().await.unwrap_err().is_unavailable());
     assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
     drop(held);
@@ -714,7 +714,7 @@ async fn a_lock_whose_session_is_suspect_is_told_before_it_is_lost() {
     let (store, session, told) = all_observed();
     let guard = session.rw_lock("a").unwrap().read().await.unwrap();
     assert!(matches!(but_released(&told), Event::Acquired { .. }));
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     for _ in 0..2 {
         faults.disconnect();
         sleep(SECOND / 10).await;
@@ -738,7 +738,7 @@ async fn a_lock_whose_session_is_suspect_is_told_before_it_is_lost() {
 async fn a_lease_that_somebody_sees_to_be_over_is_told_with_the_next_commit() {
     let (store, session, told) = all_observed();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_replies();
     tokio::time::advance(Duration::from_secs(60)).await;
     assert!(!guard.is_valid());
@@ -777,7 +777,7 @@ async fn a_node_that_may_not_be_deleted_is_told_with_its_lock() {
         let name = LockName::new("orders/7").unwrap().with_pattern("orders/{id}");
         let lock = session.rw_lock(name).unwrap().with_options(options);
         let held = lock.write().await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         for op in [Op::Delete, Op::Multi] {
             faults.inject(Fault::refuse(RequestError::NoAuth).on(op).times(u64::MAX));
         }

@@ -27,7 +27,7 @@ fn answered<F: Future<Output = ()>>(work: impl FnOnce(TestLocks) -> F + Send + '
 
 /// Lets the sessions end, without a moment for any task to notice.
 async fn outlive(locks: &TestLocks) {
-    locks.outage(true);
+    locks.begin_outage();
     tokio::time::advance(LONG).await;
 }
 
@@ -41,7 +41,7 @@ fn a_single_try_is_answered_after_the_session_has_ended() {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(!guard.is_valid());
         guard.lost().await;
-        locks.outage(false);
+        locks.end_outage();
         assert!(mutex.acquire().await.unwrap().is_valid());
     });
 }
@@ -81,10 +81,10 @@ fn a_test_that_holds_and_revokes_is_answered_although_its_clock_stands_still() {
         assert!(locks.hold("b").unwrap_err().is_busy());
         assert_eq!(locks.revoke("b").unwrap(), 1);
         guard.release().await.unwrap();
-        locks.outage(true);
+        locks.begin_outage();
         assert!(locks.revoke("a").unwrap_err().is_unavailable());
         assert!(locks.hold("a").unwrap_err().is_unavailable());
-        locks.outage(false);
+        locks.end_outage();
         assert_eq!(locks.revoke("a").unwrap(), 0);
         assert!(locks.hold("a").unwrap().is_valid());
     });

@@ -115,7 +115,7 @@ fn watched_after_a_wait(driver: impl LockDriver + Clone, waits_with: usize) -> (
     let other = on(&store);
     let ahead = other.mutex("orders").unwrap().with_driver(driver).blocking_acquire().unwrap();
     let waiting = std::thread::spawn(move || mutex.blocking_acquire().unwrap());
-    let id = session.zookeeper_session().unwrap().0;
+    let id = session.zookeeper_session().unwrap().id;
     until_watches(&store, id, waits_with);
     let start = Instant::now();
     ahead.blocking_release().unwrap();

@@ -14,14 +14,14 @@ use crate::support::{contenders, on, store};
 const LONG: Duration = Duration::from_secs(60);
 
 fn generation(session: &Session) -> Option<u64> {
-    session.zookeeper_session().map(|(_, generation)| generation)
+    session.zookeeper_session().map(|one| one.number)
 }
 
 /// Makes the leader of a session's server say that it does not know a node, so many times.
 fn unknown(store: &Embedded, session: &Session, path: &str, times: u64) {
     let no_node = RequestError::Multi { index: 0, error: Box::new(RequestError::NoNode) };
     let fault = Fault::refuse(no_node).on(Op::Multi).path(path).times(times);
-    store.faults(session.zookeeper_session().unwrap().0).inject(fault);
+    store.faults(session.zookeeper_session().unwrap().id).inject(fault);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +149,7 @@ async fn however_many_wait_they_ask_the_leader_at_most_twice_as_often_as_the_fir
 async fn a_node_that_its_server_does_not_show_is_deleted() {
     let (store, session) = store();
     let hidden = Fault::refuse(RequestError::NoNode).on(Op::Children).path("/zklock/a");
-    store.faults(session.zookeeper_session().unwrap().0).inject(hidden.times(2));
+    store.faults(session.zookeeper_session().unwrap().id).inject(hidden.times(2));
     let mutex = session.mutex("a").unwrap();
     drop(mutex.acquire_timeout(LONG).await.unwrap());
     sleep(LONG).await;

@@ -244,7 +244,7 @@ async fn who_reads_in_a_session_that_is_used_no_more_reads_again() {
     let reading = lock(&session).read().await.unwrap();
     let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
-    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused);
     stuck.release().await.unwrap_err();
     let writer = writes(lock(&on(&store)));
     settle().await;

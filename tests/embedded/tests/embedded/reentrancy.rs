@@ -301,7 +301,7 @@ async fn begins_anew_beside_nested(has_gone: bool, is_deep: bool) {
     });
     sleep(Duration::from_millis(1)).await;
     let outer = Some(outer).filter(|_| !has_gone);
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     sleep(Duration::from_millis(1)).await;
     faults.reconnect();

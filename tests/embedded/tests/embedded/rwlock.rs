@@ -260,7 +260,7 @@ async fn readers_that_wait_for_a_writer_enter_when_it_steps_down() {
 async fn a_step_down_whose_node_may_not_be_read_is_an_error() {
     let (store, session) = store();
     let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::lose_reply().on(Op::Create).path("__READ__"));
     let refused = Fault::refuse(RequestError::NoAuth);
     faults.inject(refused.on(Op::Get).path("__READ__").times(u64::MAX));
@@ -278,7 +278,7 @@ async fn a_step_down_whose_node_may_not_be_read_is_an_error() {
 async fn a_step_down_whose_node_is_not_found_at_once_looks_again() {
     let (store, session) = store();
     let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::lose_reply().on(Op::Create).path("__READ__"));
     let failed = Fault::refuse(RequestError::Other("busy".to_owned()));
     faults.inject(failed.on(Op::Get).path("__READ__").times(5));
@@ -297,7 +297,7 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
     let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
     let beside = session.mutex("b").unwrap().acquire().await.unwrap();
     let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let (path, stranger, other) =
         (writing.node_path().to_owned(), client(&store).await, on(&store));
     faults.hold_requests();
@@ -326,7 +326,7 @@ async fn deletes_no_node_of_another(driver: impl LockDriver + Clone + 'static) {
     let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(driver.clone());
     let beside = session.mutex("b").unwrap().acquire().await.unwrap();
     let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let (path, stranger, other) =
         (writing.node_path().to_owned(), client(&store).await, on(&store));
     faults.inject(Fault::forget_reply().on(Op::Create).path("/a/").times(100));
@@ -362,7 +362,7 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
     let writing = lock.write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let (path, stranger) = (writing.node_path().to_owned(), client(&store).await);
     let reader = path.replace("write", "read");
     faults.inject(Fault::forget_reply().on(Op::Create).path(reader.as_str()));
@@ -390,7 +390,7 @@ async fn readers_do_not_follow_a_step_down_into_a_session_that_is_used_no_more()
     let (store, session) = store();
     let writing = lock(&session).write().await.unwrap();
     let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
-    let old = session.zookeeper_session().unwrap().0;
+    let old = session.zookeeper_session().unwrap().id;
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
     store.faults(old).inject(refused);
     stuck.release().await.unwrap_err();
@@ -412,7 +412,7 @@ async fn a_step_down_that_waits_for_its_turn_is_told_of_the_loss() {
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
     let writing = lock.write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let (path, stranger) = (writing.node_path().to_owned(), client(&store).await);
     for op in [Op::Create, Op::Children] {
         faults.inject(Fault::lose_request().on(op).path("/a").times(1_000));
@@ -473,7 +473,7 @@ async fn a_writer_that_is_held_twice_does_not_step_down() {
 #[tokio::test(start_paused = true)]
 async fn a_step_down_that_is_refused_gives_the_writer_back() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let writing = lock(&session).write().await.unwrap();
     let (token, view) = (writing.fencing_token(), writing.view());
     let told = crate::spawn({
@@ -511,7 +511,7 @@ async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
     // The ZooKeeper session lives on, or it has ended, too.
     for lives_on in [true, false] {
         let (store, session) = store();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         let writing = lock(&session).write().await.unwrap();
         faults.disconnect();
         let refused = writing.downgrade().await.unwrap_err();
@@ -538,7 +538,7 @@ async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let writing = lock(&session).write().await.unwrap();
     let (token, view) = (writing.fencing_token(), writing.view());
     // A carried call begins before, during and after the step.
@@ -588,7 +588,7 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
 #[tokio::test(start_paused = true)]
 async fn after_a_step_down_that_is_refused_carried_calls_go_on() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let writing = lock(&session).write().await.unwrap();
     let lock = lock(&session);
     let spawn = || {
@@ -721,7 +721,7 @@ async fn waiting_behind_ones_own_reader_is_told() {
 async fn a_reader_lost_in_its_session_says_so_and_the_next_enters() {
     let (store, session) = store();
     let readers = [lock(&session).read().await.unwrap(), lock(&session).read().await.unwrap()];
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     settle().await;
     assert!(readers.iter().all(|guard| !guard.is_valid()));
     for guard in readers {
@@ -822,7 +822,7 @@ async fn a_reader_that_was_a_nested_writer_is_in_its_task() {
     let nested = writing.scope(lock.write()).await.unwrap();
     drop(writing);
     let lost = nested.downgrade().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     lost.lost().await;
     faults.reconnect();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::layout::Kazoo;
-use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RetryPolicy, Semaphore, Session};
+use zklock::{
+    Embedded, ErrorKind, Handoffs, LockOptions, RetryPolicy, Semaphore, Session, ZooKeeperSession,
+};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
@@ -88,7 +90,7 @@ async fn a_release_of_several_permits_waits_for_each_of_them() {
         let (store, session) = store();
         let permits = printers(&session, 3).acquire_many(3).await.unwrap();
         let fault = Fault::lose_request().on(Op::Delete).path("/leases/").skip(lost);
-        store.faults(session.zookeeper_session().unwrap().0).inject(fault);
+        store.faults(session.zookeeper_session().unwrap().id).inject(fault);
         permits.release().await.unwrap();
         assert_eq!(leases(&store).await, 0, "{lost}");
     }
@@ -100,7 +102,7 @@ async fn a_permit_is_deleted_however_long_the_deletion_of_another_takes() {
         let (store, session) = store();
         let permits = printers(&session, 3).acquire_many(3).await.unwrap();
         let nodes = contenders(&store, "/zklock/printers/leases").await;
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         for (place, node) in nodes.iter().enumerate() {
             let throttled = RequestError::Other("throttled".to_owned());
             faults.inject(if place == slow {
@@ -272,7 +274,7 @@ async fn whose_session_ends_while_it_waits_begins_anew() {
     settle().await;
     let second = take(&other);
     settle().await;
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     tokio::time::sleep(Duration::from_secs(1)).await;
     held.release().await.unwrap();
     for taking in [first, second] {
@@ -435,12 +437,12 @@ async fn a_limit_is_written_without_a_request_to_create_what_is_above_it_and_the
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_for() {
     let store = late();
-    store.outage(Some(RequestError::NoNode));
+    store.begin_outage(RequestError::NoNode);
     let session = on(&store);
     let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap();
     settle().await;
     assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::NoChroot);
-    store.outage(None);
+    store.end_outage();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let acquired = tokio::time::timeout(Duration::from_secs(60), semaphore.acquire());
     drop(acquired.await.unwrap().unwrap());
@@ -458,7 +460,7 @@ async fn whoever_needs_a_limit_that_zookeeper_refuses_is_told_at_once() {
         (Op::Create, RequestError::NoNode, ErrorKind::NoChroot),
     ] {
         let (store, session) = store();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         let what = format!("{op:?} {error:?}");
         let path = if error == RequestError::NoNode { "/zklock" } else { "limits" };
         faults.inject(Fault::refuse(error).on(op).path(path).times(u64::MAX));
@@ -489,7 +491,7 @@ async fn whoever_knows_a_limit_that_may_not_be_read_any_more_keeps_it() {
     let (store, session) = store();
     let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 3).unwrap();
     drop(semaphore.acquire().await.unwrap());
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path("limits").times(u64::MAX));
     client(&store).await.set("/zklock/limits/printers", &[0, 0, 0, 2]).await.unwrap();
     settle().await;
@@ -538,7 +540,7 @@ async fn bad_limits_and_bad_numbers_are_errors_and_nothing_is_held() {
 async fn a_limit_goes_with_the_last_who_wants_the_semaphore_and_not_with_its_driver() {
     let (store, session) = prompt();
     let other = on(&store);
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_replies();
     let (tell, told) = mpsc::channel();
     let here = session.clone();
@@ -636,13 +638,13 @@ async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_
         let permit = one.acquire().await.unwrap();
         let waiting = crate::spawn(async move { one.acquire().await });
         settle().await;
-        let (id, generation) = session.zookeeper_session().unwrap();
+        let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
         let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(permit.node_path());
         store.faults(id).inject(refused.times(u64::MAX));
         assert_eq!(permit.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
         let next = timeout(Duration::from_secs(60), waiting).await;
         let next = next.expect("it waits for itself").unwrap().unwrap();
-        assert!(next.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+        assert!(next.is_valid() && session.zookeeper_session().unwrap().number > number);
     }
 }
 

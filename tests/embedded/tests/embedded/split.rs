@@ -136,7 +136,7 @@ async fn all_parts_are_lost_with_their_session() {
     let (store, session) = store();
     let mut two = printers(&session).acquire_many(2).await.unwrap();
     let one = two.split(1).unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     timeout(SHORT, async { (one.lost().await, two.lost().await) }).await.unwrap();
     assert!(!one.is_valid() && !two.is_valid());
 }

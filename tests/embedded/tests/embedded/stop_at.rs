@@ -22,7 +22,7 @@ fn careful() -> LockOptions {
 }
 
 fn faults(store: &Embedded, session: &Session) -> Faults {
-    store.faults(session.zookeeper_session().unwrap().0)
+    store.faults(session.zookeeper_session().unwrap().id)
 }
 
 fn mutex(session: &Session) -> Mutex {
@@ -291,7 +291,7 @@ async fn the_observer_is_told_once_of_those_that_stop() {
     patient.release().await.unwrap();
     // The observer has a thread of its own, where all comes in order.
     let last = session.mutex("c").unwrap().acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     last.lost().await;
     let told = || losses.0.lock().unwrap().clone();
     let all = async {

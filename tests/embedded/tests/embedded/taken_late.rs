@@ -27,7 +27,7 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// Answers come a little late from now on, so that nothing is granted at the first poll.
 fn be_late(store: &Embedded, session: &Session) {
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.delay_replies(Duration::from_millis(5));
 }
 
@@ -61,7 +61,7 @@ impl Loss {
     const ALL: [Loss; 3] = [Loss::Expired, Loss::RanOut, Loss::Deleted];
 
     async fn happens(self, store: &Embedded, session: &Session) {
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         match self {
             Loss::Expired => faults.expire(),
             Loss::RanOut => {
@@ -191,7 +191,7 @@ async fn whoever_comes_too_late_waits_until_its_deadline_and_no_acquire_is_told(
     assert!(poll_once(late.as_mut()).is_pending());
     sleep(Duration::from_secs(1)).await;
     held.release().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     let theirs = other.mutex("a").unwrap().acquire().await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let error = late.await.unwrap_err();
@@ -217,7 +217,7 @@ async fn a_try_that_lost_it_to_another_caller_of_its_process_is_busy() {
     let mut late = pin!(mutex.try_acquire());
     assert!(poll_once(late.as_mut()).is_pending());
     sleep(MOMENT).await;
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     let guard = mutex.acquire().await.unwrap();
     let error = late.await.unwrap_err();
     assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
@@ -241,7 +241,7 @@ async fn several_locks_and_bodies_begin_with_what_is_still_held() {
         assert!(poll_once(together.as_mut()).is_pending());
         assert!(poll_once(one.as_mut()).is_pending());
         sleep(MOMENT).await;
-        store.faults(session.zookeeper_session().unwrap().0).expire();
+        store.faults(session.zookeeper_session().unwrap().id).expire();
         one.await.unwrap();
         let guard = together.await.unwrap();
         assert!(guard.is_valid() && guard.members().iter().all(|member| member.is_valid()));
@@ -258,7 +258,7 @@ async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
     let mut downgrading = pin!(writing.downgrade());
     assert!(poll_once(downgrading.as_mut()).is_pending());
     sleep(MOMENT).await;
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     let refused = downgrading.await.unwrap_err();
     assert!(refused.error().is_lost(), "{refused}");
     assert!(!refused.into_guard().is_valid());

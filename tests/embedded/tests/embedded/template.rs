@@ -80,7 +80,7 @@ async fn a_body_whose_lock_is_lost_is_dropped_at_its_next_await() {
     let went_on = Arc::new(AtomicBool::new(false));
     let noted = went_on.clone();
     let lost = template.execute("a", || async {
-        store.faults(session.zookeeper_session().unwrap().0).expire();
+        store.faults(session.zookeeper_session().unwrap().id).expire();
         tokio::time::sleep(Duration::from_secs(1)).await;
         noted.store(true, Ordering::SeqCst);
     });
@@ -96,7 +96,7 @@ async fn a_body_that_may_finish_does_and_the_caller_is_told() {
     let template = template.with_options(LockOptions::new().on_lost(OnLost::Finish));
     let went_on = AtomicBool::new(false);
     let lost = template.execute("a", || async {
-        store.faults(session.zookeeper_session().unwrap().0).expire();
+        store.faults(session.zookeeper_session().unwrap().id).expire();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!current().is_valid());
         went_on.store(true, Ordering::SeqCst);
@@ -109,7 +109,7 @@ async fn a_body_that_may_finish_does_and_the_caller_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_release_during_an_outage_is_done_later_and_keeps_the_result() {
     let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let template = ZkLockTemplate::new(session);
     let healing = crate::spawn({
         let faults = faults.clone();

@@ -269,7 +269,7 @@ async fn a_try_for_a_permit_is_not_busy_where_it_is_not_said_who_has_them() {
     let waits = crate::spawn(async move { other.acquire().await.map(drop) });
     answers(5).await;
     // Somebody else has the inner lock, and it is not known whether anything is left.
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     let failed = Fault::refuse(RequestError::Other("busy".to_owned()));
     faults.inject(failed.on(Op::Children).path("leases").times(u64::MAX));
     let error = printers(&session).try_acquire().await.unwrap_err();

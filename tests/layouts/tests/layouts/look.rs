@@ -61,7 +61,7 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
     assert_eq!(told(events.next().await).0, "joined");
     assert_eq!(told(events.next().await).0, "granted");
     let gone = node(guard.node_path());
-    let (id, _) = session.zookeeper_session().unwrap();
+    let id = session.zookeeper_session().unwrap().id;
     proxy.refuse(true);
     proxy.expire_session(id);
     proxy.refuse(false);

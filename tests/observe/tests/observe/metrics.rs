@@ -155,7 +155,7 @@ async fn acquires_waits_holds_and_losses_are_counted_by_how_they_end() {
         mutex.with_options(LockOptions::new().stop_at(StopAt::Lost)).acquire().await.unwrap();
     let margin = value(recorder, "zklock_lease_margin_seconds", &[]);
     assert!(margin.is_finite() && margin > 0.0, "{margin}");
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.disconnect();
     sleep(SECOND / 10).await;
     is("zklock_suspect_total", "", 1.0).await;
@@ -173,7 +173,7 @@ async fn a_node_whose_deletion_is_not_confirmed_is_counted_until_it_is() {
     let [a, b] = ["a", "b"].map(|name| session.mutex(name).unwrap());
     let (a, b) = (a.acquire().await.unwrap(), b.acquire().await.unwrap());
     assert_eq!(undeleted(), 0.0);
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_replies();
     for (guard, count) in [(a, 1.0), (b, 2.0)] {
         drop(guard);
@@ -199,7 +199,7 @@ async fn the_margin_is_the_rest_of_the_lease() {
     sleep(60 * SECOND).await;
     let kept = margin();
     assert!(kept <= lease && kept > lease / 2.0, "{kept} of {lease}");
-    store.faults(session.zookeeper_session().unwrap().0).silence();
+    store.faults(session.zookeeper_session().unwrap().id).silence();
     sleep(SECOND).await;
     let silent = margin();
     assert!(silent <= kept - 1.0 && silent > kept - 1.1, "{silent} after {kept}");
@@ -240,7 +240,7 @@ async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome
     };
     let mutex = |pattern| session.mutex(name(pattern)).unwrap();
     let lock = |pattern| session.rw_lock(name(pattern)).unwrap();
-    let faults = || store.faults(session.zookeeper_session().unwrap().0);
+    let faults = || store.faults(session.zookeeper_session().unwrap().id);
     // Other tests add to what has no pattern.
     let states = |state: &str| {
         value(recorder, "zklock_session_states_total", &[&format!("state=\"{state}\"")])

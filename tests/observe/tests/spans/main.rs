@@ -176,7 +176,7 @@ async fn the_span_of_a_writer_ends_where_its_step_down_is_given_up() {
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).open().unwrap();
     let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.hold_replies();
     assert!(tokio::time::timeout(SECOND, writer.downgrade()).await.is_err());
     let hold = collector.last("zklock.hold");
@@ -267,7 +267,7 @@ async fn spans_say_how_waits_and_holds_end() {
     assert!(hold.is_closed() && hold.field("outcome") == "released");
     let before = collector.lines(Level::ERROR);
     assert!(before.is_empty(), "{before:?}");
-    store.faults(session.zookeeper_session().unwrap().0).expire();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
     held.lost().await;
     drop(held);
     let lost = collector.lines(Level::ERROR);
@@ -290,7 +290,7 @@ async fn a_refused_deletion_is_an_error_with_the_path_and_the_outcome_of_the_hol
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let path = guard.node_path().to_owned();
     let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(&path);
-    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused);
     guard.release().await.unwrap_err();
     sleep(SECOND).await;
     let [line] = &collector.lines(Level::ERROR)[..] else { panic!("one line") };
@@ -325,7 +325,7 @@ async fn a_lock_that_is_lost_in_a_guarded_call_is_one_line_of_the_log() {
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).open().unwrap();
     let body = async || {
-        store.faults(session.zookeeper_session().unwrap().0).expire();
+        store.faults(session.zookeeper_session().unwrap().id).expire();
         std::future::pending::<()>().await
     };
     let template = ZkLockTemplate::new(session.clone());

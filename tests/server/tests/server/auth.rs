@@ -173,7 +173,8 @@ async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     undeletable(&bed, "a").await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let (node, generation) = (guard.node_path().to_owned(), session.zookeeper_session().unwrap().1);
+    let (node, generation) =
+        (guard.node_path().to_owned(), session.zookeeper_session().unwrap().number);
     let error = guard.release().await.unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("a")), "{error}");
     until("the observer is told", || {
@@ -184,7 +185,7 @@ async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other
     // The other lock is held on, and new ones come from a fresh ZooKeeper session.
     assert!(other.is_valid());
     let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
-    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(session.zookeeper_session().unwrap().number, generation + 1);
     assert_eq!(bed.contenders("a").len(), 1);
     other.release().await.unwrap();
     // With its last guard the old session goes, and the stuck node with it.

@@ -218,7 +218,7 @@ impl Bed {
 
     /// The paths that a session watches.
     pub(crate) fn watched_by(&self, session: &Session) -> Vec<String> {
-        let (id, _) = session.zookeeper_session().unwrap();
+        let id = session.zookeeper_session().unwrap().id;
         let answer = self.server.four_letter("wchc").unwrap();
         let paths = answer.lines().skip_while(|line| line.trim() != format!("{id:#x}")).skip(1);
         let paths = paths.take_while(|line| line.starts_with('\t'));
@@ -227,7 +227,7 @@ impl Bed {
 
     /// Whether any other than the first connection of a session watches a path.
     pub(crate) fn is_watched_beside(&self, session: &Session, path: &str) -> bool {
-        let own = session.zookeeper_session().map(|(id, _)| format!("{id:#x}"));
+        let own = session.zookeeper_session().map(|one| format!("{:#x}", one.id));
         let answer = self.server.four_letter("wchp").unwrap();
         let who = answer.lines().skip_while(|line| *line != path).skip(1);
         let mut who = who.map_while(|line| line.strip_prefix('\t'));
@@ -264,7 +264,8 @@ impl Bed {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let sessions = std::mem::take(&mut *self.sessions.lock().unwrap());
-        let ids: Vec<_> = sessions.iter().filter_map(Session::zookeeper_session).collect();
+        let ids: Vec<_> =
+            sessions.iter().filter_map(Session::zookeeper_session).map(|one| one.id).collect();
         // Of three servers, the one that is asked may apply it after the one that has answered the client.
         let mut is_late = matches!(self.server, Server::Three(_));
         for session in sessions {
@@ -272,7 +273,7 @@ impl Bed {
             session.close().await;
             is_late |= start.elapsed() >= CLOSE;
         }
-        let ours = |id| ids.iter().any(|(own, _)| *own == id);
+        let ours = |id| ids.contains(&id);
         loop {
             let left = self.server.sessions();
             if !left.iter().any(|session| ours(session.id)) {

@@ -35,7 +35,7 @@ async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node(
 async fn closing_waits_for_every_deletion_and_ends_the_session() {
     let bed = Bed::shared("close-many");
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
-    let (id, _) = session.zookeeper_session().unwrap();
+    let id = session.zookeeper_session().unwrap().id;
     let mut guards = Vec::new();
     for lock in 0..50 {
         guards.push(session.mutex(format!("l{lock}")).unwrap().acquire().await.unwrap());
@@ -150,7 +150,7 @@ async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
 async fn a_session_that_is_dropped_closes_in_the_background() {
     let bed = Bed::shared("dropped");
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
-    let (id, _) = session.zookeeper_session().unwrap();
+    let id = session.zookeeper_session().unwrap().id;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     drop(session);
     assert!(guard.is_valid());

@@ -229,7 +229,7 @@ async fn watches_on_long_names_do_not_cost_the_session_at_a_reconnect() {
     let waiting: Vec<_> = (0..LOCKS).map(|number| acquiring(&session, &name(number))).collect();
     until("all wait", || {
         let sessions = bed.server().sessions();
-        let nodes = sessions.iter().find(|own| own.id == before.0).map(|own| own.ephemerals.len());
+        let nodes = sessions.iter().find(|own| own.id == before.id).map(|own| own.ephemerals.len());
         (nodes == Some(LOCKS)).then_some(())
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{ErrorKind, Session};
+use zklock::{ErrorKind, Session, ZooKeeperSession};
 use zklock_test_support::{Control, Proxy, RawClient, RawError, SessionKey, ZooKeeper};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -10,9 +10,9 @@ use crate::bed::{Bed, acquiring, soon, until};
 /// Ends the present ZooKeeper session of a session that goes through a proxy; answers its
 /// generation.
 fn kill(session: &Session, proxy: &Proxy) -> u64 {
-    let (id, generation) = session.zookeeper_session().unwrap();
+    let ZooKeeperSession { id, number, .. } = session.zookeeper_session().unwrap();
     proxy.expire_session(id);
-    generation
+    number
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
     let guard = soon("the lock", waiting).await.unwrap();
     assert!(!guard.node_path().ends_with(&queue[1]), "a new node for a new session");
     assert!(guard.fencing_token() > token);
-    assert_eq!(waiter.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(waiter.zookeeper_session().unwrap().number, generation + 1);
     guard.release().await.unwrap();
     drop(busy);
     bed.end().await;
@@ -62,7 +62,7 @@ async fn guards_are_lost_with_their_session_and_the_next_comes_from_a_new_one() 
         assert!(next.is_valid() && next.fencing_token() > lost.fencing_token());
         next.release().await.unwrap();
     }
-    assert_eq!(holder.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(holder.zookeeper_session().unwrap().number, generation + 1);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     drop((second, busy));
     bed.end().await;
@@ -72,7 +72,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Id and password of a session that goes through a proxy.
 fn key(session: &Session, proxy: &Proxy) -> SessionKey {
-    let (id, _) = session.zookeeper_session().unwrap();
+    let id = session.zookeeper_session().unwrap().id;
     proxy.sessions().into_iter().find(|key| key.id == id).unwrap()
 }
 

@@ -112,7 +112,7 @@ async fn a_reader_whose_node_goes_while_it_rests_is_not_let_in_beside_a_writer()
     let (crashed, other) = (bed.session_through(&proxy).await, bed.session().await);
     let beside = reader.mutex("b").unwrap().acquire().await.unwrap();
     let lost = delayed(&crashed).write().await.unwrap();
-    proxy.expire_session(crashed.zookeeper_session().unwrap().0);
+    proxy.expire_session(crashed.zookeeper_session().unwrap().id);
     let reading = delayed(&reader);
     let reading = tokio::spawn(async move { soon("to read", reading.read()).await.unwrap() });
     until("it rests", || data(&bed).contains(r#""lost":true"#).then_some(())).await;
@@ -148,14 +148,14 @@ async fn a_survey_tells_the_delay_before_somebody_comes_and_its_end_afterwards()
     let mut holder =
         Process::start_with(&bed, Part::Hold, SESSION_TIMEOUT, [delay, Duration::ZERO]);
     let held = site.survey().await.unwrap();
-    assert_eq!((held.queue.len(), held.delay, held.until), (1, None, None));
+    assert_eq!((held.queue.len(), held.lock_delay, held.unavailable_until), (1, None, None));
     holder.kill();
     bed.until_contenders("a", 0).await;
     let lost = site.survey().await.unwrap();
-    assert_eq!((lost.delay, lost.until), (Some(delay), None));
+    assert_eq!((lost.lock_delay, lost.unavailable_until), (Some(delay), None));
     next.try_acquire().await.unwrap_err();
     let noted = site.survey().await.unwrap();
-    assert!(noted.delay.is_none() && noted.until.is_some(), "{noted:?}");
+    assert!(noted.lock_delay.is_none() && noted.unavailable_until.is_some(), "{noted:?}");
     bed.end().await;
 }
 

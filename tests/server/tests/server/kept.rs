@@ -32,7 +32,7 @@ async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
                 guards.push(guard.await.unwrap());
             }
         }
-        let (own, _) = session.zookeeper_session().unwrap();
+        let own = session.zookeeper_session().unwrap().id;
         let sessions = bed.server().sessions();
         let own = sessions.iter().find(|session| session.id == own).unwrap();
         assert_eq!(own.ephemerals.len(), COUNT);

@@ -73,7 +73,7 @@ async fn of_two_connections(bed: &Bed, proxy: &Proxy) -> (Session, i64) {
     slow.release();
     // The second is in use.
     assert_eq!(acquire_all(&session, PATIENCE).await, 0);
-    let (first, _) = session.zookeeper_session().unwrap();
+    let first = session.zookeeper_session().unwrap().id;
     (session, first)
 }
 

@@ -215,7 +215,7 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
     let busy = bed.busy_in_one_lane_while_broken(&[&holder]).await;
     for _ in 0..2 {
-        let (first, _) = holder.zookeeper_session().unwrap();
+        let first = holder.zookeeper_session().unwrap().id;
         let all = all(&holder, LockOptions::default()).await;
         let lanes = bed.server().sessions();
         let lane = lanes.iter().find(|lane| lane.id == first).unwrap();

@@ -263,7 +263,7 @@ async fn guards_outlive_the_freezing_of_their_follower() {
         sessions.push(session);
     }
     let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
-    let ids = || before.iter().map(|session| session.unwrap().0);
+    let ids = || before.iter().map(|session| session.unwrap().id);
     let servers: Vec<_> = ids().map(|id| whose(ensemble, 0..3, id).unwrap()).collect();
     let on = |server: usize| servers.iter().filter(|on| **on == server).count();
     // Not the leader: an election takes the servers many seconds while a frozen one is among them.

@@ -134,7 +134,7 @@ async fn a_session_that_is_idle_is_silent_no_longer_than_its_margin_allows_for()
         let allowed = timing.margin - T / 4;
         let sent = || {
             let logs = [&alone, &several, &third].map(Proxy::log).into_iter().flatten();
-            let ours = session.zookeeper_session().map(|(id, _)| id);
+            let ours = session.zookeeper_session().map(|one| one.id);
             let sent = logs.filter(|frame| frame.direction == Direction::ToServer);
             let sent = sent.filter(|frame| Some(frame.session) == ours);
             let mut sent: Vec<Instant> = sent.map(|frame| frame.at).collect();
@@ -244,7 +244,7 @@ async fn a_session_that_is_granted_another_timeout_is_silent_no_longer_than_that
             assert_eq!(session.timing().unwrap().session_timeout, GRANTED);
             let what = format!("{servers} servers, {asked} s");
             // The session that asked for something else is closed.
-            let (id, _) = session.zookeeper_session().unwrap();
+            let id = session.zookeeper_session().unwrap().id;
             let is_ours =
                 |id| known.0.iter().any(|one| one.sessions().iter().any(|key| key.id == id));
             until("the other session is closed", || {

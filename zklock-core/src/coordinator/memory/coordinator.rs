@@ -22,13 +22,13 @@ use crate::coordinator::traits::{
 /// use std::time::Duration;
 /// use zklock::{Embedded, EmbeddedOptions};
 ///
-/// let mut options = EmbeddedOptions::default();
+/// let options = EmbeddedOptions::new();
 /// assert_eq!(options.reap_after, Duration::from_secs(60));
-/// options.reap_after = Duration::from_millis(100);
-/// let store = Embedded::with_options(&options);
+/// let store = Embedded::with_options(options.reap_after(Duration::from_millis(100)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub struct EmbeddedOptions {
     /// How long an empty container stays after its last child was deleted; 60 s by default, as on a
     /// server.
@@ -37,7 +37,34 @@ pub struct EmbeddedOptions {
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
+        EmbeddedOptions::new()
+    }
+}
+
+impl EmbeddedOptions {
+    /// Returns the default options.
+    ///
+    /// ```
+    /// use zklock::EmbeddedOptions;
+    ///
+    /// assert_eq!(EmbeddedOptions::new(), EmbeddedOptions::default());
+    /// ```
+    pub fn new() -> Self {
         EmbeddedOptions { reap_after: Duration::from_secs(60) }
+    }
+
+    /// Sets how long an empty container stays after its last child was deleted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::EmbeddedOptions;
+    ///
+    /// let soon = EmbeddedOptions::new().reap_after(Duration::from_millis(100));
+    /// assert!(soon.reap_after < EmbeddedOptions::new().reap_after);
+    /// ```
+    pub fn reap_after(mut self, time: Duration) -> Self {
+        self.reap_after = time;
+        self
     }
 }
 
@@ -70,7 +97,7 @@ impl Embedded {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn new() -> Self {
-        Embedded::with_options(&EmbeddedOptions::default())
+        Embedded::with_options(EmbeddedOptions::new())
     }
 
     /// Returns a new, empty store with these options.
@@ -78,11 +105,11 @@ impl Embedded {
     /// ```
     /// use zklock::{Embedded, EmbeddedOptions, Session};
     ///
-    /// let store = Embedded::with_options(&EmbeddedOptions::default());
+    /// let store = Embedded::with_options(EmbeddedOptions::new());
     /// assert!(Session::embedded_builder(&store).open()?.is_ready());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn with_options(options: &EmbeddedOptions) -> Self {
+    pub fn with_options(options: EmbeddedOptions) -> Self {
         Embedded { store: Store::new(options.reap_after) }
     }
 

@@ -174,7 +174,7 @@ impl Fault {
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::expire().on(Op::Create));
     /// assert!(session.mutex("orders")?.acquire().await?.is_valid()); // In the next session.
-    /// assert_eq!(session.zookeeper_session().map(|(_, generation)| generation), Some(2));
+    /// assert_eq!(session.zookeeper_session().map(|one| one.number), Some(2));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn expire() -> Self {

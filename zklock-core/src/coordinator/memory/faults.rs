@@ -39,8 +39,8 @@ impl Embedded {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// if let Some((id, _)) = session.zookeeper_session() {
-    ///     store.faults(id).expire();
+    /// if let Some(present) = session.zookeeper_session() {
+    ///     store.faults(present.id).expire();
     /// }
     /// assert!(!guard.is_valid());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -54,7 +54,7 @@ impl Embedded {
     /// ```
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// let id = session.zookeeper_session().map(|(id, _)| id);
+    /// let id = session.zookeeper_session().map(|one| one.id);
     /// assert_eq!(store.sessions().first().copied(), id);
     /// # Ok::<(), zklock::LockError>(())
     /// ```
@@ -62,7 +62,8 @@ impl Embedded {
         self.store.access(|state, _| state.sessions.keys().copied().collect())
     }
 
-    /// Makes every attempt to open a session fail with `error`, until it is called with `None`.
+    /// Makes every attempt to open a session fail with `error`, until
+    /// [`end_outage`](Embedded::end_outage). The sessions that are open stay so.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -70,13 +71,30 @@ impl Embedded {
     /// use zklock::driver::RequestError;
     ///
     /// let store = Embedded::new();
-    /// store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
+    /// store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
     /// let outcome = Session::embedded_builder(&store).connect().await;
     /// assert!(outcome.is_err_and(|error| error.is_unavailable()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn outage(&self, error: Option<RequestError>) {
-        self.store.access(|state, _| state.outage = error);
+    pub fn begin_outage(&self, error: RequestError) {
+        self.store.access(|state, _| state.outage = Some(error));
+    }
+
+    /// Lets sessions be opened again.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Embedded, Session};
+    /// use zklock::driver::RequestError;
+    ///
+    /// let store = Embedded::new();
+    /// store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    /// store.end_outage();
+    /// assert!(Session::embedded_builder(&store).connect().await?.is_ready());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn end_outage(&self) {
+        self.store.access(|state, _| state.outage = None);
     }
 
     /// Delays replies: each request takes up to half of `most` before it takes effect, and its

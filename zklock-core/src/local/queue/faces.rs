@@ -36,7 +36,7 @@ impl<E: Engine> GrantSource for Queue<E> {
         let held_for = by.as_ref().map(|by| now.since(by.since)).unwrap_or_default();
         let label = by.as_ref().and_then(|by| by.label.as_deref());
         let Holder { owner, node, .. } = self.holder(&lease, held_for);
-        Some(Holder { owner: owner.labelled(label), node, ahead: 1 + inner.state.ahead_of(place) })
+        Some(Holder { owner: owner.label(label), node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {

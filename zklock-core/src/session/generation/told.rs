@@ -59,7 +59,7 @@ impl HeldNode {
         let before = Owner::of_zklock(told.data.as_ref().or(self.payload.as_ref())?)?;
         let label = holding.and_then(|holding| holding.label.as_deref());
         let owner = Owner { revoked: self.is_revoked(), granted: None, ..before.clone() };
-        let owner = owner.labelled(label);
+        let owner = owner.label(label);
         let is_told = told.by.is_none() && !told.unsure && owner.label == before.label;
         if is_told && !is_long {
             return None;

@@ -101,9 +101,9 @@ fn a_session_closed_while_held_ends_on_release() {
 fn an_outage_refuses_sessions() {
     let store = Embedded::new();
     let error = RequestError::Unreachable("nobody there".into());
-    store.outage(Some(error.clone()));
+    store.begin_outage(error.clone());
     assert_eq!(block_on(store.connector(TIMEOUT).connect()).err(), Some(error));
-    store.outage(None);
+    store.end_outage();
     connect(&store);
 }
 

@@ -80,7 +80,7 @@ impl Kept {
             Arc::new(Holders(driver, holder, false.into(), 0.into(), path.into()))
         };
         let queue = self.local_queues.local_queue(path, make).unwrap();
-        let payload = Owner::here(Some("orders")).labelled(Some(label)).to_payload();
+        let payload = Owner::here(Some("orders")).label(Some(label)).to_payload();
         let generation = &self.generation;
         let created = generation.create(path, &payload, NodeKind::Ephemeral).await.unwrap();
         let term = generation.grantable(StopAt::Lost).unwrap();
