@@ -384,26 +384,40 @@ async fn a_step_down_that_nobody_answers_deletes_no_later_node_of_its_own_sessio
     assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
 }
 
-/// A session that is used no more ends with its last node, and nobody new keeps it open.
+/// The session of the step down is used no more, because a node in it cannot be deleted: that of another lock, or
+/// the writer's own.
 #[tokio::test(start_paused = true)]
-async fn readers_do_not_follow_a_step_down_into_a_session_that_is_used_no_more() {
-    let (store, session) = store();
-    let writing = lock(&session).write().await.unwrap();
-    let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
-    let old = session.zookeeper_session().unwrap().id;
-    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
-    store.faults(old).inject(refused);
-    stuck.release().await.unwrap_err();
-    let waits = lock(&session);
-    let reader = crate::spawn(async move { waits.read().await.unwrap() });
-    settle().await;
-    let reading = writing.downgrade().await.unwrap();
-    let other = timeout(Duration::from_secs(10), reader).await.expect("it may read").unwrap();
-    assert!(reading.is_valid() && other.is_valid() && other.node_path() != reading.node_path());
-    assert!(store.sessions().contains(&old));
-    drop(reading);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!store.sessions().contains(&old) && other.is_valid());
+async fn waiting_readers_enter_beside_a_step_down_in_a_retired_session_too() {
+    for stuck in ["/b/", "/a/"] {
+        let (store, session) = store();
+        let writing = lock(&session).write().await.unwrap();
+        let other = session.mutex("b").unwrap().acquire().await.unwrap();
+        let old = session.zookeeper_session().unwrap().id;
+        let refused =
+            Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(stuck).times(u64::MAX);
+        store.faults(old).inject(refused);
+        let waits = lock(&session);
+        let reader = crate::spawn(async move { waits.read().await.unwrap() });
+        settle().await;
+        let rivals = on(&store);
+        let rival = crate::spawn(async move { lock(&rivals).write().await.unwrap() });
+        settle().await;
+        let is_retired = other.release().await.is_err();
+        assert_eq!(is_retired, stuck == "/b/");
+        let reading = writing.downgrade().await.unwrap();
+        // Whoever steps down may wait for them, and so for nothing that waits for it.
+        let entered = timeout(Duration::from_secs(1), reader).await.expect("it enters").unwrap();
+        assert!(reading.is_valid() && entered.is_valid() && !rival.is_finished(), "{stuck}");
+        // Nobody else keeps the session open.
+        let later = lock(&session);
+        let later = crate::spawn(async move { later.read().await.unwrap() });
+        settle().await;
+        drop((reading, entered));
+        drop(timeout(Duration::from_secs(1), rival).await.expect("it gets its turn").unwrap());
+        settle().await;
+        assert!(!store.sessions().contains(&old), "{stuck}");
+        drop(timeout(Duration::from_secs(1), later).await.expect("as well").unwrap());
+    }
 }
 
 /// The creation of another caller is in doubt in the same directory, so the reader's node waits for its turn.

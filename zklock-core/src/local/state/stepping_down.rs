@@ -9,7 +9,8 @@ use crate::local::todo::{Lent, Todo};
 
 impl<L: Lent, B, O> State<L, B, O> {
     /// A writer was downgraded: the lock has a new node, held for reading by the same caller. The
-    /// readers that wait next enter beside it; from a ZooKeeper session that is used no more, by a new node.
+    /// readers that wait next enter beside it, also in a ZooKeeper session that is used no more: nobody who comes
+    /// later does, so that it ends.
     pub fn stepped_down(
         &mut self,
         (from, to): (&Arc<L>, Arc<L>),
@@ -28,10 +29,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.push(reader);
         self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
         let reads = self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read);
-        if reads && to.is_retired() {
-            drop(self.renew(&mut todo));
-        } else if reads && !to.is_revoked() {
-            // Whoever was asked to let go lets nobody in.
+        // Whoever was asked to let go lets nobody in.
+        if reads && !to.is_revoked() {
             self.grant_first(&mut todo, (to, Mode::Read), true, by);
         }
         todo
