@@ -67,6 +67,13 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
             assert!(!is_long() || of(true, true), "no {kind:?} had to be kept after {fault:?}");
         }
     }
+    for scene in Scene::ALL {
+        let came = |outcome: &Outcome| outcome.hit && outcome.case.scene == scene;
+        let of_it = outcomes.iter().filter(|outcome| outcome.case.scene == scene).count();
+        let came = outcomes.iter().filter(|outcome| came(outcome)).count();
+        println!("{scene:?}: {came} of {of_it} frames hit");
+        assert!(came * 10 >= of_it * 9, "{scene:?} as it was noted");
+    }
     for fault in Fault::ALL {
         for heal in [Heal::Before, Heal::After] {
             let came = |outcome: &Outcome| {

@@ -339,14 +339,17 @@ fn lost_after_a_write(
     let (lost, surely) = victims
         .filter_map(|(index, hold)| Some((hold.lost.or_else(|| refused(index))?, hold.surely?)))
         .min()?;
-    let session = frames.iter().map(|frame| frame.session).find(|session| *session != 0)?;
     let writes = frames.iter().filter(|frame| {
         let is_write = matches!(
             frame.opcode,
             OpCode::Create | OpCode::Create2 | OpCode::Delete | OpCode::SetData | OpCode::Multi
         );
-        is_write && frame.session == session && !frame.was_dropped()
+        is_write && !frame.was_dropped()
     });
+    // Whoever opened its session twice holds the lock in the second.
+    let before = writes.clone().filter(|frame| frame.at_ns < lost);
+    let session = before.max_by_key(|frame| frame.at_ns)?.session;
+    let writes = writes.filter(|frame| frame.session == session);
     let (sent, answered): (Vec<_>, Vec<_>) =
         writes.partition(|frame| frame.direction == Direction::ToServer);
     let of = |reply: &Frame| {
