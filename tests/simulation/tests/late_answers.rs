@@ -88,7 +88,9 @@ fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
 fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_granted() {
     for steps_down in [false, true] {
         let Outcome { granted, warnings, error } = where_answers_take(3 * SECOND, steps_down);
-        assert_eq!(granted < SLOW.1, steps_down, "{granted}");
+        // A step down asks again meanwhile, and then for what it finds.
+        let expected = if steps_down { SLOW.0..SLOW.0 + 30 * SECOND } else { SLOW.1..u64::MAX };
+        assert!(expected.contains(&granted), "{granted}");
         let why = "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long";
         let said: Vec<_> = warnings.iter().filter(|line| line.contains(why)).collect();
         // Once a minute, of whichever lock it is.

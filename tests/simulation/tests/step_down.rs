@@ -35,14 +35,14 @@ fn who_downgrades_just_after_a_standstill_asks_few_times() {
         asleep.sleep_until(20_000_000).await;
         let before = counting.requests();
         let reading = writing.downgrade().await.unwrap();
-        tell.send((counting.requests() - before, reading.is_valid())).unwrap();
+        tell.send((counting.requests() - before, asleep.now(), reading.is_valid())).unwrap();
     });
     let (stops, goes_on) = (process.clone(), process.clone());
     world.at(19_900_000, move || stops.pause());
     world.at(25_000_000, move || goes_on.resume());
     while world.now() < 40_000_000 && world.step() {}
-    let (requests, is_valid) = told.try_recv().unwrap();
-    assert!(requests < 20 && is_valid, "{requests}");
+    let (requests, at, is_valid) = told.try_recv().unwrap();
+    assert!(requests < 20 && at < 25_100_000 && is_valid, "{requests} at {at}");
 }
 
 /// It would be made after the reconnect, when its caller has been told that the lock is lost.
