@@ -271,7 +271,9 @@ impl Ledger {
 
     /// Whether the node of a guard that somebody deleted has been watched for some time, and nothing was missing.
     fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
-        let watched = held.since + self.timeout / 4 + UNDER_WAY < at;
+        let is_revocable = self.plans[held.entry.lock].is_revocable();
+        let unwatched = if is_revocable { 0 } else { self.timeout / 4 };
+        let watched = held.since + unwatched + UNDER_WAY < at;
         let calm = disturbed == 0 || disturbed + self.timeout < at;
         watched
             && calm

@@ -121,11 +121,15 @@ impl Ledger {
         // Otherwise it waits in the queue by now, or did for a while.
         let Some((id, scope)) = around.filter(|(_, scope)| !scope.went_on) else { return };
         let now = self.world.now();
+        // What is held for too long is not told of the end of that.
+        let is_limited = |lock: usize| self.plans[lock].most().is_some();
         let may_be = match (waiting.refused, kind) {
             (Some(_), Some(ErrorKind::Deadlock)) => now < waiting.since + AT_ONCE,
             (Some(_), _) => !scope.view.is_valid(),
-            // What is lost is not had inside.
-            (None, None) => scope.lost.is_none_or(|lost| lost + NOTED > waiting.since),
+            // What is lost is not had inside, and also not by who asked before.
+            (None, None) => scope.lost.is_none_or(|lost| {
+                lost + NOTED > waiting.since && (lost + SOON > now || is_limited(scope.lock))
+            }),
             (None, Some(ErrorKind::Busy)) => {
                 !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
             }

@@ -287,6 +287,11 @@ impl LockPlan {
         self.options.reentrant != Some(false)
     }
 
+    /// Whether its holders can be asked to let go, from their grant on.
+    pub fn is_revocable(&self) -> bool {
+        self.options.revocable == Some(true)
+    }
+
     /// Whether its calls are served in their order.
     pub fn is_fair(&self) -> bool {
         self.options.fair == Some(true)
