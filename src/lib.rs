@@ -1,7 +1,7 @@
 //! Distributed locks on Apache ZooKeeper.
 //!
-//! You annotate a function, and only one call of it runs at a time, in all processes that use the
-//! same ZooKeeper. Java services that use Apache Curator can take the same lock.
+//! Only one call of an annotated function runs at a time, in all processes that use the same
+//! ZooKeeper. Java services that use Apache Curator can take the same lock.
 //!
 //! ```
 //! use zklock::{LockError, Session, zk_locked};
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A call makes at most `retries` tries of at most `timeout` each, so this one waits at most 4 s.
-//! The body never begins without the lock, except where a `condition` that you wrote is false.
+//! The body never begins without the lock, except where its `condition` is false.
 //!
 //! # Where to find what
 //!
@@ -36,8 +36,8 @@
 //! | [`Site`], [`LockEvent`], [`Observer`] | who holds a lock and who waits; events for logs and metrics |
 //! | [`LockName`], [`lock_name!`] | lock names that contain values |
 //! | [`layout`] | how locks are stored: locks shared with kazoo and others |
-//! | [`driver`] | for implementing a layout |
-//! | `testing` | with the feature `testing`: locks for your tests, without a server |
+//! | [`driver`] | for implementing a layout or a coordinator |
+//! | `testing` | with the feature `testing`: locks for users' tests, without a server |
 //!
 //! # Read on
 //!
@@ -96,9 +96,9 @@ pub mod layout {
     };
 }
 
-/// What a custom layout is made of: how nodes are named and created, and which of them holds the
-/// lock. `examples/driver.rs` implements one. And what a coordinator of one's own is made of: the
-/// requests to ZooKeeper, and who opens sessions.
+/// For custom layouts: how nodes are named and created, and which of them holds the lock.
+/// `examples/driver.rs` implements one. For custom coordinators: the requests to ZooKeeper, and what
+/// opens sessions.
 ///
 /// Nothing in this module is needed to use locks.
 pub mod driver {

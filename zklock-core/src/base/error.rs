@@ -25,10 +25,10 @@ use crate::base::owner::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Somebody else holds the lock, or is ahead in its queue: for a moment also a call of this process that
-    /// was given up just before, until its node is deleted.
+    /// Somebody else holds the lock, or is ahead in its queue. For a moment this may be a call of this
+    /// process that has just been given up: until its node is deleted.
     Busy,
-    /// The lease ran out or the node was deleted.
+    /// The lease ran out, the ZooKeeper session ended, or the node was deleted.
     Lost,
     /// ZooKeeper could not be reached, or did not answer in time.
     Unavailable,
@@ -329,9 +329,9 @@ impl LockError {
         self.0.lock.as_deref()
     }
 
-    /// Returns the holder of a busy lock, if it is known: it may have gone in the moment in which
-    /// ZooKeeper was asked. Also who uses the name, where it is
-    /// [in use](ErrorKind::InvalidOption) as another kind of lock.
+    /// Returns the holder of a busy lock, if it is known: it may have gone at the moment when
+    /// ZooKeeper was asked. For a name that is [in use](ErrorKind::InvalidOption) as another kind of
+    /// lock, returns who uses it.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

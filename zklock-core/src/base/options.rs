@@ -155,7 +155,7 @@ impl LockOptions {
     }
 
     /// Sets how many times, and for how long, tasks of one process may pass the lock to each other
-    /// before the process checks whether another one waits: 10,000 times within 10 ms by default.
+    /// before the process checks whether another one waits: by default 10,000 times, or for 10 ms.
     ///
     /// ```
     /// use zklock::{Handoffs, LockOptions};
@@ -172,12 +172,13 @@ impl LockOptions {
     /// it: in this time, the next acquire in this process sends no request. Zero, the default,
     /// turns it off.
     ///
-    /// If another caller of this process waits for the lock meanwhile, and ZooKeeper does not say within a
-    /// sixth of the session timeout whether somebody queues behind the node, the node is deleted, too.
+    /// The node is also deleted if another caller of this process waits for the lock meanwhile, and
+    /// ZooKeeper does not say within a sixth of the session timeout whether somebody queues behind the
+    /// node.
     ///
-    /// A node does not linger in a ZooKeeper session that is used no more because the server refused to
-    /// delete another node of it: that session ends with the last node in it. Nor does a node linger that
-    /// was created for callers without this option: it does not tell others that it may be idle.
+    /// A node does not linger in a ZooKeeper session that is no longer used because the server refused to
+    /// delete another of its nodes: that session ends with its last node. Nor does a node linger that
+    /// was created for callers without this option, because it does not tell others that it may be idle.
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
     /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller
@@ -423,8 +424,8 @@ impl LockOptions {
         self
     }
 
-    /// Logs a warning when a caller has waited for longer than this time, once for each wait, with the
-    /// lock, the caller and its label. A useful time is the session timeout and two ticks of the server
+    /// Sets the time after which a wait is logged as a warning, once for each wait, with the lock, the
+    /// caller and its label. A useful time is the session timeout and two ticks of the server
     /// (14 s by default): by then the node of a crashed holder is gone, so somebody holds on.
     /// `Duration::MAX`, the default, logs nothing.
     ///
@@ -442,8 +443,8 @@ impl LockOptions {
         self
     }
 
-    /// Logs a warning when a caller has held the lock for longer than this time, once for each hold; like
-    /// [`warn_waiting`](LockOptions::warn_waiting). Nothing else happens:
+    /// Sets the time after which a hold is logged as a warning, once for each hold, as
+    /// [`warn_waiting`](LockOptions::warn_waiting) does for waits. Nothing else happens:
     /// [`hold_at_most`](LockOptions::hold_at_most) ends the hold.
     ///
     /// ```
@@ -469,7 +470,7 @@ impl LockOptions {
     /// each other, the node names the label of the present holder within a heartbeat. A [`Label`] has
     /// at most 78 bytes, and an empty one is none.
     ///
-    /// Nodes of layouts whose data have another format, or whose node names recur (such as
+    /// Nodes of layouts whose data have another format, or whose node names are not unique (such as
     /// [`OneNode`](crate::layout::OneNode) and [`Numbered`](crate::layout::Numbered)), have no
     /// label.
     ///

@@ -77,7 +77,7 @@ impl Owner {
         Owner::on(None, app)
     }
 
-    /// Describes the process on a machine that somebody plays, if there is one, now.
+    /// Describes the process at the present time: that of a simulated machine, if there is one.
     pub(crate) fn on(machine: Option<&dyn Machine>, app: Option<&str>) -> Self {
         let real = || (HOST.clone(), std::process::id());
         let (host, pid) = machine.map_or_else(real, |machine| machine.process());

@@ -113,7 +113,7 @@ impl RetryPolicy {
 }
 
 /// The limit of handoffs. After this number of handoffs, or this time, the process checks whether
-/// another one waits; if so, this process deletes its node, and queues up behind the others.
+/// another process waits; if so, it deletes its node, and queues up behind the others.
 ///
 /// ```
 /// use zklock::Handoffs;
@@ -133,7 +133,7 @@ pub struct Handoffs {
 }
 
 impl Default for Handoffs {
-    /// 10,000 handoffs within 10 ms.
+    /// 10,000 handoffs, or 10 ms.
     fn default() -> Self {
         Handoffs::new()
     }
@@ -143,7 +143,7 @@ impl Handoffs {
     /// No handoffs: before every grant, the process checks whether another one waits.
     pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
 
-    /// Returns the default limit: 10,000 handoffs within 10 ms.
+    /// Returns the default limit: 10,000 handoffs, or 10 ms.
     ///
     /// ```
     /// use zklock::Handoffs;

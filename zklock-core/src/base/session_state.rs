@@ -14,9 +14,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// Not yet connected; or opening a new ZooKeeper session, after the last one was lost or is no
+    /// Not yet connected; or opening a new ZooKeeper session, after the last one ended or is no
     /// longer used for new locks (the server refused a deletion, or differs from its leader). What is
-    /// held in that last one stays held.
+    /// held in one that is only no longer used stays held.
     Connecting,
     /// Connected, and a commit was answered within the last third of the session timeout, if a lock
     /// is held.

@@ -14,7 +14,7 @@ use crate::observe::observer::{Event, Granted, GrantedBy};
 
 impl RwLockWriteGuard {
     /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
-    /// already; readers that wait for this writer enter, unless it was asked to let go. The read guard
+    /// already; readers that wait for this writer enter, unless it was asked to release. The read guard
     /// continues the writer's sequence of tokens. The call waits until the writer's node is deleted. Calls in a scope of
     /// this writer that begin during or after the downgrade queue like any other. Observers are told
     /// of the release of the writer, with the time that it held the lock, and then of the grant to
@@ -37,7 +37,8 @@ impl RwLockWriteGuard {
     /// [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
     /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
     /// lock is held as before), and [`ErrorKind::Lost`] if the lock is lost before or
-    /// during the downgrade; where an answer is missing, up to some seconds later.
+    /// during the downgrade. If a request is not answered, this last error may come seconds after the
+    /// loss.
     ///
     /// # Cancel safety
     ///

@@ -284,7 +284,7 @@ impl GuardView {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the future can be dropped and called again.
+    /// Cancel safe: a later call resolves for what happened before it, too.
     pub async fn lost(&self) {
         if self.before.is_none() {
             return self.or_over_time(self.grant.lost()).await;
@@ -332,7 +332,7 @@ impl GuardView {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the future can be dropped and called again.
+    /// Cancel safe: a later call resolves for what happened before it, too.
     pub async fn revoked(&self) {
         if self.before.is_none() {
             return self.grant.revoked().await;
@@ -474,7 +474,7 @@ impl Current {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the future can be dropped and called again.
+    /// Cancel safe: a later call resolves for what happened before it, too.
     pub async fn lost(&self) {
         if let Some(view) = &self.0 {
             view.lost().await;
@@ -514,7 +514,7 @@ impl Current {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the future can be dropped and called again.
+    /// Cancel safe: a later call resolves for what happened before it, too.
     pub async fn revoked(&self) {
         match &self.0 {
             Some(view) => view.revoked().await,

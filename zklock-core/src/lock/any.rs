@@ -46,7 +46,7 @@ impl From<Mutex> for AnyLock {
     }
 }
 
-/// One that stays with the caller.
+/// A clone of a mutex; the caller keeps its own.
 impl From<&Mutex> for AnyLock {
     fn from(mutex: &Mutex) -> Self {
         AnyLock::Mutex(mutex.clone())

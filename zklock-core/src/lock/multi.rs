@@ -127,7 +127,7 @@ impl MultiLock {
         self.enter(Caller::task(), Wait::Forever, true).await
     }
 
-    /// Acquires all members without waiting for other contenders: asks ZooKeeper once.
+    /// Acquires all members without waiting for other contenders: asks ZooKeeper once for each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

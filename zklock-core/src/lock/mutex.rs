@@ -144,7 +144,8 @@ impl Mutex {
         self.0.enter(Caller::task(), Forever, true).await
     }
 
-    /// Acquires the lock without waiting for other contenders: asks ZooKeeper once.
+    /// Acquires the lock without waiting for other contenders: asks ZooKeeper once. Only a node that
+    /// [lingers](LockOptions::linger) in another process is waited for, for at most 100 ms.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -74,9 +74,11 @@ impl Semaphore {
         Self::with_limit(session, name, &LimitSource::Fixed(limit), &session.driver().semaphore())
     }
 
-    /// Sets the layout: that of the semaphores which belong to this layout of locks. If it is not
-    /// accepted, every acquire fails with the error: as [`Session::semaphore`] and
-    /// [`Session::semaphore_with_limit_at`] would in that layout.
+    /// Sets the layout of this semaphore, in place of the session's: the one that
+    /// [belongs](crate::layout::driver::LockDriver::semaphore) to the given layout of locks, which is
+    /// Curator's for all but [`Kazoo`](crate::layout::Kazoo). If it is not accepted, every acquire fails
+    /// with the error that [`Session::semaphore`] or [`Session::semaphore_with_limit_at`] would return
+    /// in that layout.
     ///
     /// ```
     /// # fn main() -> Result<(), zklock::LockError> {
@@ -144,8 +146,8 @@ impl Semaphore {
         self
     }
 
-    /// Returns the limit. `None` until the node of a limit [in a node](Session::semaphore_with_limit_at) was read
-    /// for the first time; a limit of 0 is one that lets nobody in.
+    /// Returns the limit. If it is [in a node](Session::semaphore_with_limit_at), this is `None` until that
+    /// node has been read; a limit of 0 there lets nobody in.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -204,7 +206,9 @@ impl Semaphore {
         self.enter(Caller::task(), permits, Forever, true).await
     }
 
-    /// Acquires one permit without waiting for other contenders: asks ZooKeeper once.
+    /// Acquires one permit without waiting for other contenders: asks ZooKeeper once. Only while
+    /// another contender is taking a permit, it asks again for some 200 ms, to know whether one is
+    /// left.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -91,9 +91,8 @@ impl ZkLockTemplate {
 
     /// Sets the layout of the locks, in place of the session's. A call fails with
     /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does not have its kind
-    /// of lock, and for semaphores always: those of a template have the session's, and
-    /// [`Semaphore::with_driver`](crate::lock::Semaphore::with_driver) sets another one without a
-    /// template.
+    /// of lock. So does every call for semaphores: those of a template have the session's layout, and
+    /// only [`Semaphore::with_driver`](crate::lock::Semaphore::with_driver) sets another one.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {
