@@ -4,16 +4,17 @@
 //! caller's thread sleeps. On a thread of a multi-threaded runtime they delay the other tasks of
 //! that thread, which is logged as a warning after one second; use `spawn_blocking` there.
 //!
-//! A blocking acquire that would stop for ever whom it waits for fails at once with
-//! [`Deadlock`](crate::base::error::ErrorKind::Deadlock), where that is certain: a holder, or a waiter ahead, on
-//! the same thread of a current-thread runtime or of a `LocalSet`; or a waiter, or the holder's scope, in the
-//! same task. Three such waits are not recognised, and end with the call's deadline, if it has one:
+//! While the thread is blocked, a task that only this thread can run makes no progress. Where a blocking
+//! acquire would certainly wait for such a task, it fails at once with
+//! [`Deadlock`](crate::base::error::ErrorKind::Deadlock): for a holder, or a waiter ahead, on
+//! the same thread of a current-thread runtime or of a `LocalSet`; and for a waiter, or the holder's scope, in
+//! the same task. Three such waits are not recognised, and end with the call's deadline, if it has one:
 //!
 //! - A `LocalSet` that a multi-threaded runtime drives looks like one of its workers, until the future that is
 //!   given to `block_on` has acquired a lock on that thread with an async method.
 //! - A semaphore whose limit is in a node refuses nobody: the limit may be raised meanwhile.
 //! - A lock is used with different options, such as `fair` and not `fair`: a holder elsewhere hands it on to a
-//!   waiter on this thread whose options are others than those of the call.
+//!   waiter on this thread whose options differ from those of the call.
 //!
 //! ```
 //! let session = zklock::Session::embedded();

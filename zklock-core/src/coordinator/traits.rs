@@ -480,7 +480,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Whether the session is over.
+    /// Returns whether the session is over.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -520,7 +520,7 @@ impl Link {
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
-    /// The session's id as it was when it connected. A server may silently replace a session, so
+    /// Returns the session's id as it was when it connected. A server may silently replace a session, so
     /// code that adopts a node compares its [`Stat::owner`] with that of another node of its own.
     ///
     /// ```
@@ -534,7 +534,7 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// ```
     fn session_id(&self) -> i64;
 
-    /// The session timeout that the server granted.
+    /// Returns the session timeout that the server granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -649,8 +649,8 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// ```
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
-    /// Returns who may do what with a node. `None` where the coordinator keeps no access control
-    /// lists.
+    /// Returns the access control list of a node: who may do what with it. `None` if the coordinator
+    /// keeps no such lists.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -796,9 +796,9 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
 
 /// Opens ZooKeeper sessions, one after the other: the next one when the last has ended.
 ///
-/// What it and its [`Coordinator`]s return is polled on a thread of the session and on the threads of
-/// callers, and cannot count on a runtime: what needs tokio enters the runtime itself, through a
-/// `tokio::runtime::Handle`. A panic of `connect` counts as [`RequestError::Unreachable`].
+/// The futures that it and its [`Coordinator`]s return are polled on a thread of the session and on the
+/// threads of callers, perhaps outside of any runtime: one that needs tokio enters a runtime itself,
+/// through a `tokio::runtime::Handle`. A panic of `connect` counts as [`RequestError::Unreachable`].
 ///
 /// ```
 /// use std::sync::Arc;

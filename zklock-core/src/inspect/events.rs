@@ -52,8 +52,8 @@ pub enum LockEvent {
     Left(Participant),
     /// A holder of this session is gone because its ZooKeeper session ended.
     Lost(Participant),
-    /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes in the
-    /// meantime are reported when the queue can be read again.
+    /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes
+    /// in the meantime are reported when the queue can be read again.
     Blind,
 }
 

@@ -127,8 +127,8 @@ impl Session {
     /// semaphore: it has one queue of its permits, and [another](Site::is_inner) of those that wait
     /// for one.
     ///
-    /// Nothing in ZooKeeper says how many permits a semaphore of Curator's has. Those that are there
-    /// count as held, but for the last ones while their owner waits for them.
+    /// Nothing in ZooKeeper says how many permits a semaphore in Curator's layout has. Those that have
+    /// a node count as held, except the last ones while their owner waits for them.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -198,13 +198,13 @@ impl Session {
     /// Returns the names of the locks below the session's root that are in use, in any layout: those that
     /// somebody holds or waits for. With a `prefix`, such as `orders`, only that lock and those below it.
     ///
-    /// What this session may not read is [told apart](LockNames::unread). A path may be no
-    /// [`LockName`](crate::name::lock_name::LockName), and is returned all the same: one with a segment `locks` or `leases`
-    /// is that of a lock below another root, which ends there, unless it is the last one; the empty one is a lock at
-    /// the root itself. A mutex at a path that ends with `locks` looks like the inside of a semaphore that nobody
-    /// holds, and is taken for one.
+    /// What this session may not read is [told apart](LockNames::unread). A path that is not a
+    /// [`LockName`](crate::name::lock_name::LockName) is returned all the same. The empty one is a lock at
+    /// the root itself. In one with a segment `locks` or `leases` before the last, that segment ends the
+    /// root of other sessions. A mutex at a path that ends with `locks` looks like the inside of a
+    /// semaphore that nobody holds, and is reported as one.
     ///
-    /// Costs about one request for each node that is no contender.
+    /// Costs about one request for each node that is not a contender.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -218,7 +218,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`contenders`](Site::contenders), which has so long for a hundred directories here.
+    /// Those of [`contenders`](Site::contenders), whose time limit applies to each hundred directories here.
     ///
     /// # Cancel safety
     ///

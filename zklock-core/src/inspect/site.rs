@@ -64,8 +64,7 @@ impl Site {
         self.directory.as_str()
     }
 
-    /// Returns what the layout of this queue is called, to show it: its
-    /// [name](crate::layout::driver::LockDriver::name).
+    /// Returns the [name](crate::layout::driver::LockDriver::name) of this queue's layout, for display.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -76,8 +75,7 @@ impl Site {
         self.driver.name()
     }
 
-    /// Returns whether this queue is the inner lock of a semaphore, in which those stand that wait for a
-    /// permit.
+    /// Returns whether this queue is the inner lock of a semaphore, whose contenders wait for a permit.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -88,10 +86,11 @@ impl Site {
         self.inner
     }
 
-    /// Returns until when nobody gets the lock, but the holder that it may have, by the server's clock: because its
-    /// last holder was lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)), or it is kept from a grant
-    /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)). It may be in the past. Known as of when
-    /// [`Session::sites`] returned this queue; `None` of any other. A [survey](Site::survey) reads it anew.
+    /// Returns until when nobody else is granted the lock, by the server's clock: because its last holder
+    /// was lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)), or because it is kept from
+    /// the grant on ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)). The time may be in
+    /// the past. It is that of the moment when [`Session::sites`] returned this queue, and `None` for any
+    /// other queue. A [survey](Site::survey) reads it anew.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -108,8 +107,9 @@ impl Site {
         self.mark.until()
     }
 
-    /// Returns this queue, of which only the first `most` nodes are read, at least one: who holds the lock, and who is next. For
-    /// a look at a long queue that must not take long. The [events](Site::events) are those of these nodes, too.
+    /// Returns this queue, of which only the first `most` nodes are read, at least one: who holds the lock,
+    /// and who is next. For a quick look at a long queue. The [events](Site::events) are those of these
+    /// nodes, too.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

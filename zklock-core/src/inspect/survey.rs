@@ -41,10 +41,10 @@ pub struct Survey {
     pub strangers: Vec<String>,
     /// The number of the next node. ZooKeeper counts to 2³¹−1, and a lock is refused from 2³¹−2²⁰.
     pub next_number: i64,
-    /// When the directory was created, by the server's clock; `None` if there is none. ZooKeeper deletes it
-    /// within minutes when nobody uses the lock.
+    /// When the directory was created, by the server's clock; `None` if there is none. ZooKeeper deletes a
+    /// container within minutes when nobody uses the lock; a persistent directory stays.
     pub created: Option<SystemTime>,
-    /// The access control list of the directory; `None` if the coordinator keeps none, or does not tell.
+    /// The access control list of the directory; `None` if the coordinator keeps none, or refuses to show it.
     pub acl: Option<Vec<AclEntry>>,
     /// The path of a node that the server shows and its leader does not know: the data of the
     /// server differ from its leader's.
@@ -53,8 +53,9 @@ pub struct Survey {
     /// ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) or it is kept from a grant
     /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)).
     pub unavailable_until: Option<SystemTime>,
-    /// How long the lock will be unavailable from when somebody next comes for it, because its holder was
-    /// lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) and nobody has come since.
+    /// How long the lock will be unavailable from the moment when somebody next tries to acquire it, because
+    /// its holder was lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) and nobody has
+    /// tried since.
     pub lock_delay: Option<Duration>,
 }
 
@@ -62,8 +63,8 @@ impl Site {
     /// Reads everything that ZooKeeper tells about this lock, from the server to which the session is
     /// connected, and asks the leader whether it knows the nodes, too.
     ///
-    /// Costs three requests, one more for each node or for each of the [head](Site::head), one after the loss of a holder with `lock_delay`, and a
-    /// commit that changes nothing.
+    /// Costs three requests, one more for each node or for each of the [head](Site::head), one after the loss
+    /// of a holder with `lock_delay`, and a commit that changes nothing.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -142,8 +143,8 @@ impl Site {
 }
 
 impl Session {
-    /// Returns who may do what with the session's root, such as `/zklock`; `None` if the coordinator
-    /// keeps no access control lists, does not tell, or there is no root yet.
+    /// Returns the access control list of the session's root, such as `/zklock`; `None` if the coordinator
+    /// keeps no such lists, refuses to show it, or there is no root yet.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -96,10 +96,11 @@ pub enum SemaphoreLayout {
 /// others name and order their nodes as it does; its `Debug` output is for people.
 ///
 /// Hidden methods are not part of the API: they may change in any release. Each has a default that is
-/// right for every driver, also for one that wraps another and does not pass them on. They decide about
-/// warnings and errors alone, and never about who holds the lock: such a wrapper of Curator's or kazoo's
-/// layout does not tell when other processes use its name as another kind of lock, and one of
-/// [`MaxLeases`](crate::layout::refined::MaxLeases) tells of one node that stays that it keeps the lock.
+/// right for every driver, also for one that wraps another and does not pass them on. They only decide
+/// about warnings and errors, and never about who holds the lock: such a wrapper of Curator's or kazoo's
+/// layout does not report that other processes use its name as another kind of lock, and such a wrapper of
+/// [`MaxLeases`](crate::layout::refined::MaxLeases) fails for a single node that is not ephemeral,
+/// although other holders may leave.
 ///
 /// ```
 /// use zklock::driver::{Attempt, Contender, LockDriver};
@@ -165,8 +166,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         }
     }
 
-    /// Returns what the layout is called, to show it: by default, the name of its type. Errors tell it to
-    /// the clients of a service, so it names no host, process or application.
+    /// Returns the name of the layout, for display: by default, the name of its type. Errors show it to
+    /// the clients of a service, so it must name no host, process or application.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -282,7 +283,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// Returns whether the node of a holder may outlive its session. If not, such a node belongs to
-    /// nobody, and a waiter that waits for nothing else fails after a session timeout.
+    /// nobody, and a waiter that waits for nothing else fails after a session timeout (at least 5 s).
     ///
     /// ```
     /// use zklock::driver::LockDriver as _;
@@ -520,7 +521,7 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
         let sequential = driver.kind() == NodeKind::EphemeralSequential;
         if contender.name != name || sequential && contender.sequence != number {
             let (read, number) = (contender.name, contender.sequence);
-            let what = "does not read a name that it gave itself as it is".to_owned();
+            let what = "does not parse one of its own names as it is".to_owned();
             let aside = format!("it reads {name:?} as {read:?} with number {number}");
             return Err(refuse(driver, what).aside(format!("{driver:?}: {aside}")));
         }
@@ -667,7 +668,7 @@ pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
         format!("which {wanted_name} would not exclude; use one layout for all")
     };
     let why = format!(
-        "this process already uses it in the layout {name}, {but} (a driver of one's own says in \
+        "this process already uses it in the layout {name}, {but} (a custom driver says in \
          `is_same_layout` which others are the same)"
     );
     LockError::new(ErrorKind::InvalidOption, why).aside(format!("{present:?}, {wanted:?}"))

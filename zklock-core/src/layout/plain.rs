@@ -162,7 +162,8 @@ impl LockDriver for ReadWriteNodes {
     }
 }
 
-/// A read/write lock with the nodes `[host]-R-0000000000` and `[host]-W-0000000000`.
+/// A read/write lock with the nodes `HOST-R-0000000000` and `HOST-W-0000000000`, where `HOST` is the
+/// name or address of the contender's host.
 ///
 /// ```
 /// use zklock::driver::LockDriver;

@@ -85,12 +85,13 @@ const STATES: [SessionState; 5] = [
 ];
 
 /// Returns upper bounds in seconds, for the histograms of waiting and holding: half a millisecond to
-/// half a second as usual, and then those times that mean something to a lock. What waits for longer
-/// than a heartbeat waits for a holder that is checked, for longer than a session timeout for one that
-/// is not about to crash; and what holds for longer than the lease holds as long as ZooKeeper answers.
+/// half a second as usual, and then the times that matter to a lock. These are a heartbeat (a sixth of
+/// the session timeout T), the time until a silent session is suspect (T/3), the lease, and 1, 2, 6 and
+/// 30 times T.
 ///
-/// These are a heartbeat (T/6 of the session timeout T), the time until a silent session is suspect
-/// (T/3), the lease, and 1, 2, 6 and 30 times T.
+/// A caller that waits for longer than a heartbeat waits for a holder whose node is checked; one that
+/// waits for longer than T, for a holder that has not crashed. A lock that is held for longer than the
+/// lease depends on ZooKeeper's answers.
 ///
 /// ```
 /// # let session = zklock::Session::embedded();

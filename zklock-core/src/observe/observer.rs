@@ -288,8 +288,8 @@ pub enum Event {
         /// The node's path.
         path: String,
     },
-    /// This observer was too slow: this number of events was dropped. They are newer than those that
-    /// waited for it then, which it is told next.
+    /// This observer was too slow: this number of events was dropped. They are newer than those that it
+    /// receives directly after this one, which were waiting for it at that time.
     #[non_exhaustive]
     Dropped {
         /// The number of dropped events.

@@ -237,11 +237,12 @@ impl SessionBuilder {
         self.zookeeper("sasl", |options| options.sasl = Some(sasl))
     }
 
-    /// Sets the server's `tickTime`, if it is known. It makes the lease longer: the lease ends T/5
-    /// and half a tick before the end of the session timeout T, and an unknown tick counts as T/2.
-    /// Set it where the servers grant timeouts of less than two ticks (`minSessionTimeout`). If no
-    /// safe lease is left, connecting fails with an error that contains these numbers;
-    /// [`Session::timing`] returns the resulting times.
+    /// Sets the server's `tickTime`, if it is known. The lease ends T/5 and half a tick before the end
+    /// of the session timeout T, and an unknown tick counts as T/2: so a known one usually makes the
+    /// lease longer. It must be set where the servers grant timeouts of less than two ticks
+    /// (`minSessionTimeout`): there it makes the lease as short as it has to be. If no safe lease is
+    /// left, connecting fails with an error that contains these numbers; [`Session::timing`] returns
+    /// the resulting times.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -398,7 +399,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Counts what becomes of the session's locks, with the crate `metrics`: `docs/metrics.md` lists all
+    /// Counts what happens to the session's locks, with the crate `metrics`: `docs/metrics.md` lists all
     /// metrics. The program installs a recorder, such as that of `metrics-exporter-prometheus`, and
     /// calls [`sample`](crate::observe::gauges::sample) before the metrics are read.
     ///
@@ -445,7 +446,7 @@ impl SessionBuilder {
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         if self.tick.is_some_and(|tick| tick.is_zero()) {
-            let why = "the `tickTime` of a server is longer than zero";
+            let why = "`tick_time` must be longer than zero";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         if let Some(option) = self.decided {
@@ -633,16 +634,16 @@ impl Session {
         SessionBuilder::new(Store::Embedded(store.clone(), times::SESSION_TIMEOUT))
     }
 
-    /// Returns a builder for a session on a coordinator of one's own, or around another one. Sessions of
-    /// one process that share locks have clones of one builder.
+    /// Returns a builder for a session on a custom coordinator, or on a wrapper of another one. Sessions
+    /// of one process that share locks must be built from clones of one builder.
     ///
     /// The connector decides the session timeout, how long an attempt to connect takes, who may
-    /// connect, and who may touch the nodes:
+    /// connect, and who may access the nodes:
     /// [`session_timeout`](SessionBuilder::session_timeout),
     /// [`connect_timeout`](SessionBuilder::connect_timeout), [`auth`](SessionBuilder::auth),
     /// [`acl`](SessionBuilder::acl), `tls` and `sasl` are refused here. Locks of equal paths on
-    /// two such builders have no order that other processes know of, so that a
-    /// [`MultiLock`](crate::lock::MultiLock) of them can wait for another process's, and that one for it.
+    /// two such builders have no order that other processes know of: two processes that acquire them
+    /// as one [`MultiLock`](crate::lock::MultiLock) can wait for each other.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -192,9 +192,9 @@ impl SessionRegistry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`] if there is none, with what to set, and where a log subscriber or
-    /// metrics recorder, called while a session is opened, asks for one that is not registered;
-    /// [`ErrorKind::InvalidOption`] for a
+    /// [`ErrorKind::NotConfigured`] if there is none, with what to set; also if a log subscriber or a
+    /// metrics recorder that is called while a session is opened asks for a session that is not
+    /// registered. [`ErrorKind::InvalidOption`] for a
     /// variable whose value is not accepted, and for a name that is not registered and whose variables
     /// are those of another session: `connect` and `session`, because of `ZKLOCK_CONNECT_TIMEOUT` and
     /// `ZKLOCK_SESSION_TIMEOUT`.
@@ -225,8 +225,8 @@ impl SessionRegistry {
         open: impl FnOnce() -> Result<Session, LockError>,
     ) -> Result<Session, LockError> {
         let Some(_opens) = Opens::begin() else {
-            let why = "a session is being opened, and what that calls asked for one that is not \
-                       registered";
+            let why = "a log subscriber or metrics recorder asked for a session that is not registered, \
+                       while a session was being opened";
             return Err(LockError::new(ErrorKind::NotConfigured, why));
         };
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);

@@ -287,9 +287,10 @@ impl Faults {
     }
 
     /// Freezes the server for this session: requests are neither applied nor answered until
-    /// [`release`](Faults::release). The client takes itself for connected all the time: guards are
+    /// [`release`](Faults::release). The client believes all the time that it is connected: guards are
     /// invalid when their lease has run out, but `lost()` does not wake anybody before the release. For a
-    /// test of `lost()`, [`silence`](Faults::silence) is what a frozen server looks like to a real client.
+    /// test of `lost()`, use [`silence`](Faults::silence): that is what a frozen server looks like to a
+    /// real client.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -310,8 +311,7 @@ impl Faults {
     }
 
     /// Applies requests, but holds back their replies and all watch events until
-    /// [`release`](Faults::release). Of guards the same is true as for
-    /// [`hold_requests`](Faults::hold_requests).
+    /// [`release`](Faults::release). Guards behave as with [`hold_requests`](Faults::hold_requests).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
