@@ -176,7 +176,7 @@ impl Reader<'_> {
                 Some(Lit::Str(_)) => {
                     "the lock's name is given twice; a second part of it is a `key = …`"
                 }
-                _ => "this is no option; one is written like `timeout = \"2s\"` or `try_once`",
+                _ => "this is not an option; one is written like `timeout = \"2s\"` or `try_once`",
             };
             return Err(syn::Error::new_spanned(value, message));
         }

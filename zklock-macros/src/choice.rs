@@ -8,7 +8,7 @@ use crate::{
     value::{Value, literal, peel},
 };
 
-/// What a busy lock makes the function answer.
+/// What the function returns while the lock is busy.
 pub(crate) enum OnBusy {
     /// What any failure does.
     Error,
@@ -72,7 +72,7 @@ fn handler(option: &str, value: Expr, usage: &str) -> syn::Result<Expr> {
         }
         Expr::Closure(closure) if closure.asyncness.is_some() => Err(syn::Error::new_spanned(
             value,
-            format!("{option} answers at once: it is a closure, but no async one"),
+            format!("{option} must return at once: use a closure that is not async"),
         )),
         Expr::Closure(closure) if closure.inputs.len() != 1 => Err(syn::Error::new_spanned(
             value,

@@ -81,7 +81,8 @@ impl Asked {
                 return Err(syn::Error::new(
                     option.span(),
                     format!(
-                        "`{word}` is no part of a name, which takes `namespace`, `key` and `crate`"
+                        "`{word}` is not an option of `lock_name!`, which takes `namespace`, `key` and \
+                         `crate`"
                     ),
                 ));
             }
@@ -89,7 +90,9 @@ impl Asked {
         if given {
             return Err(syn::Error::new(
                 option.span(),
-                format!("`{word}` is given twice, and a name has one; write more values into it"),
+                format!(
+                    "`{word}` is given twice, and `lock_name!` takes one; write more values into the name"
+                ),
             ));
         }
         input.parse::<Token![=]>()?;

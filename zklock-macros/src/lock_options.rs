@@ -21,8 +21,8 @@ const ON_LOST: Choice = Choice {
 const ON_REVOKED: Choice = Choice {
     of: "OnRevoked",
     words: [CANCEL, ("ignore", "Ignore", &["finish", "keep", "go_on"])],
-    usage: "on_revoked is `cancel` (the body is dropped at its next await when somebody asks that \
-            the lock be let go) or `ignore`",
+    usage: "on_revoked is `cancel` (the body is dropped at its next await when somebody asks for \
+            the release of the lock) or `ignore`",
 };
 const STOP_AT: Choice = Choice {
     of: "StopAt",
@@ -31,7 +31,7 @@ const STOP_AT: Choice = Choice {
         ("lost", "Lost", &["expired", "session"]),
     ],
     usage: "stop_at is `suspect` (the lock is lost as soon as the connection is in doubt) or \
-            `lost` (only when it could not be kept)",
+            `lost` (when its lease runs out)",
 };
 
 /// The value of one of them.
@@ -60,8 +60,8 @@ pub(crate) fn read(option: &str, value: Expr) -> syn::Result<Setting> {
         ),
         "hold_at_least" => positive(
             value,
-            "hold_at_least must be greater than zero: for so long from the grant nobody else gets \
-             the lock; without the option it is free when the function is over",
+            "hold_at_least must be longer than zero: for this time from the grant nobody else gets \
+             the lock; without the option it is released when the function ends",
         ),
         "hold_at_most" => positive(
             value,

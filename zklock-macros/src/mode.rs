@@ -78,7 +78,7 @@ fn permits(limit: &Expr) -> syn::Result<Value<u32>> {
     match number.base10_parse() {
         Ok(0) => Err(syn::Error::new(
             number.span(),
-            "a semaphore without permits lets nobody in; they are from 1 on: `mode = semaphore(3)`",
+            "a semaphore needs at least one permit: `mode = semaphore(3)`",
         )),
         Ok(limit) if i32::try_from(limit).is_ok() => Ok(Value::Known(limit)),
         _ => Err(syn::Error::new(number.span(), PERMITS)),

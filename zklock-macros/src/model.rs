@@ -40,13 +40,13 @@ pub(crate) enum Label {
     Expression(Expr),
 }
 
-/// What the function answers when its lock is not to be had.
+/// What the function returns when its lock cannot be acquired.
 pub(crate) struct Failure {
     pub(crate) busy: OnBusy,
     pub(crate) other: Other,
 }
 
-/// What the function answers to a failure that is no busy lock, or to any.
+/// What the function returns for a failure other than a busy lock, or for any.
 pub(crate) enum Other {
     /// The error that the return type makes of it.
     From,
@@ -185,8 +185,8 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
     }
     if let (Some(Setting::Variant(_, "Cancel", place)), Shape::Sync) = (lock.get("on_lost"), shape)
     {
-        let why = "a plain function cannot be stopped half way: it finishes, and answers that the \
-                   lock was lost; make it an `async fn` or remove `on_lost`";
+        let why = "a plain function cannot be stopped half way: it finishes, and its call fails with \
+                   `Lost`; make it an `async fn` or remove `on_lost`";
         errors.push(syn::Error::new(*place, why));
     }
 }

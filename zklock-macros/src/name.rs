@@ -80,7 +80,7 @@ impl Name {
             Given::Constant(path) => {
                 if let Some(name) = path.path.get_ident().filter(|name| scope.binds(name)) {
                     let message = format!(
-                        "`{name}` is no constant; as a value it stands in a literal: \"orders/{{{name}}}\""
+                        "`{name}` is not a constant; a value is written in a literal: \"orders/{{{name}}}\""
                     );
                     errors.push(syn::Error::new(name.span(), message));
                 }

@@ -112,7 +112,7 @@ pub(crate) fn usage(option: &str) -> String {
     format!("`{option}` needs a value: `{}`", example.unwrap_or_default())
 }
 
-/// What is said of a word that is no option.
+/// The message for a word that is not an option.
 pub(crate) fn unknown(word: &str) -> String {
     let names = names();
     match (foreign(word), suggest::closest(word, &names)) {

@@ -23,15 +23,15 @@ pub(crate) enum Shape {
     Unknown,
 }
 
-const NO_TAIL: &str = "this function returns a future that #[zk_locked] cannot see into, and a \
-    guard around its making would be gone before its work; make it an `async fn`, or end it with \
+const NO_TAIL: &str = "this function returns a future that #[zk_locked] cannot see into, and the \
+    lock would be released before that future runs; make it an `async fn`, or end it with \
     `async move { … }` or `Box::pin(async move { … })`";
 const UNREADABLE: &str = "#[zk_locked] cannot read this body, so it cannot find the async block to \
     guard; make it an `async fn`";
-const LATER: &str = "this result carries a future or a stream, and what is left to do in it would be \
-    done after the release; do it in the function and return what comes of it. What is meant to run \
-    without the lock is returned under another name: `type Later = …`";
-const RETURN: &str = "this `return` would leave with a future that is not guarded; \
+const LATER: &str = "this result contains a future or a stream, which would run after the release; \
+    await it in the function, and return its result. What is meant to run without the lock is returned \
+    under an alias: `type Later = …`";
+const RETURN: &str = "this `return` would return a future that is not guarded; \
     #[zk_locked] guards only the async block at the end of the function";
 const RUNTIME: &str = "#[tokio::main] and #[tokio::test] have already made this function \
     synchronous; put #[zk_locked] above them";

@@ -223,11 +223,11 @@ pub(crate) fn key(value: Expr, others: &[Expr]) -> syn::Result<Expr> {
     }
 }
 
-/// Reads `namespace`: what stands before the name.
+/// Reads `namespace`: what is put before the name.
 pub(crate) fn namespace(value: Expr) -> syn::Result<Value<LitStr>> {
     match literal(&value) {
         Some(Lit::Str(text)) if text.value().contains(['{', '}']) => {
-            Err(syn::Error::new(text.span(), "namespace takes no values; they stand in the name"))
+            Err(syn::Error::new(text.span(), "namespace takes no values; write them into the name"))
         }
         Some(Lit::Str(text)) if text.value().is_empty() => Err(syn::Error::new(
             text.span(),
@@ -236,7 +236,7 @@ pub(crate) fn namespace(value: Expr) -> syn::Result<Value<LitStr>> {
         Some(Lit::Str(text)) => Ok(Value::Known(text.clone())),
         Some(_) => Err(syn::Error::new_spanned(
             &value,
-            "namespace is what stands before the name, a string: `namespace = \"billing\"`",
+            "namespace is a string that is put before the name: `namespace = \"billing\"`",
         )),
         None => Ok(Value::Expression(value)),
     }
@@ -251,7 +251,7 @@ pub(crate) fn label(value: Expr) -> syn::Result<Value<LitStr>> {
         Some(Lit::Str(text)) => Ok(Value::Known(text.clone())),
         Some(_) => Err(syn::Error::new_spanned(
             &value,
-            "label is what the lock is taken for, a string: `label = \"request {id}\"`",
+            "label is a string that says what the lock is taken for: `label = \"request {id}\"`",
         )),
         None => Ok(Value::Expression(value)),
     }

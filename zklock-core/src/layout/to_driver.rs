@@ -6,7 +6,7 @@ use crate::layout::driver::LockDriver;
 
 #[diagnostic::on_unimplemented(
     message = "`driver` is a layout: a value of a type that is a `zklock::driver::LockDriver`",
-    label = "this is no layout",
+    label = "this is not a layout",
     note = "those that are shipped are in `zklock::layout`: `driver = zklock::layout::Kazoo::default()`"
 )]
 /// What is accepted as a layout: a [`LockDriver`], or one that was chosen at run time.

@@ -1,16 +1,16 @@
-//! What a function answers when its lock was not to be had.
+//! What a function returns when its lock could not be acquired.
 
 use crate::base::error::LockError;
 
-/// A result that can say that the lock was not to be had.
+/// A result that can contain a `LockError`.
 #[diagnostic::on_unimplemented(
     message = "a function guarded by #[zk_locked] must be able to return a LockError",
-    label = "this cannot carry a LockError",
+    label = "this type cannot contain a LockError",
     note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what its error is: `map_err = ApiError::Lock`, or what it returns: `on_error = |error| …`",
     note = "if there is nothing to do while somebody else holds the lock: `on_busy = skip`"
 )]
 pub trait FromLockError {
-    /// The result of a function whose lock was not to be had.
+    /// The result of a function whose lock could not be acquired.
     fn from_lock_error(error: LockError) -> Self;
 }
 
@@ -49,12 +49,12 @@ where
     move |error| into(map(error))
 }
 
-/// A result that has a natural "nothing", for `on_busy = skip` beside `map_err` or `on_error`, where
+/// A result that has an empty value, for `on_busy = skip` beside `map_err` or `on_error`, where
 /// its error need not be made of a `LockError`.
 #[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` needs a function that can return nothing",
-    label = "this has no natural \"nothing\"",
-    note = "that is `()`, `Option<_>`, `Result<(), _>` and `Result<Option<_>, _>`; otherwise say what to return: `on_busy = |error| …`"
+    message = "`on_busy = skip` needs a return type with an empty value",
+    label = "this type has no empty value",
+    note = "`()`, `Option<_>`, `Result<(), _>` and `Result<Option<_>, _>` have one; otherwise say what to return: `on_busy = |error| …`"
 )]
 pub trait SkipBusy {
     /// The result of a function whose lock was busy.
@@ -92,9 +92,9 @@ impl<T, E> SkipBusy for Result<Option<T>, E> {
 
 /// The same, which also has something for every other failure, for `on_busy = skip` alone.
 #[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` needs a function that can return nothing",
-    label = "this has no natural \"nothing\"",
-    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>` or a `map_err`; otherwise say what to return: `on_busy = |error| …`"
+    message = "`on_busy = skip` needs a return type with an empty value",
+    label = "this type has no empty value",
+    note = "`()` and `Option<_>` have one, and so have `Result<(), E>` and `Result<Option<_>, E>` with `E: From<zklock::LockError>` or a `map_err`; otherwise say what to return: `on_busy = |error| …`"
 )]
 pub trait Skip: SkipBusy + Sized {
     /// The result of a function whose lock was busy.
@@ -102,7 +102,7 @@ pub trait Skip: SkipBusy + Sized {
         SkipBusy::skip(error)
     }
 
-    /// The result of a function whose lock was not to be had for another reason.
+    /// The result of a function that failed for another reason.
     fn fail(error: LockError) -> Self;
 }
 
@@ -146,7 +146,7 @@ pub const fn pointer<T>(made: fn(LockError) -> T) -> fn(LockError) -> T {
     made
 }
 
-/// One answer for a busy lock, another for every other failure.
+/// One result for a busy lock, another for every other failure.
 pub fn busy_or<T, B, O>(busy: B, other: O) -> impl FnOnce(LockError) -> T
 where
     B: FnOnce(LockError) -> T,

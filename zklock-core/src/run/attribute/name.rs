@@ -32,7 +32,9 @@ pub const fn constant(name: &'static str) -> &'static str {
     let (bytes, mut at) = (name.as_bytes(), 0);
     while at < bytes.len() {
         if matches!(bytes[at], b'{' | b'}') {
-            panic!("a constant is a whole name; values stand in a literal: \"orders/{{id}}\"");
+            panic!(
+                "a constant is a whole name; values are written in a literal: \"orders/{{id}}\""
+            );
         }
         at += 1;
     }
@@ -139,7 +141,7 @@ impl<T: Display + ?Sized> Value for T {}
 /// Values that can be a namespace or a label.
 #[diagnostic::on_unimplemented(
     message = "a namespace or a label is a string, which `{Self}` is not",
-    label = "this is no string"
+    label = "this is not a string"
 )]
 pub trait Text: AsRef<str> {}
 

@@ -5,7 +5,7 @@ use crate::base::options::LockOptions;
 /// What `options = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`options` is a `zklock::LockOptions`, which the other arguments override",
-    label = "these are no options",
+    label = "this is not a `LockOptions`",
     note = "for instance `options = zklock::LockOptions::new().fair(true)`"
 )]
 pub trait ToOptions {
