@@ -202,7 +202,7 @@ impl NestedTurn {
         self.0.asked.grant.is_left_to(self.key());
     }
 
-    /// By what the grant knows it.
+    /// The key by which the grant knows it.
     fn key(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

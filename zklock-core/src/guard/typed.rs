@@ -327,7 +327,7 @@ impl<K: Kind> Guard<K> {
         }
     }
 
-    /// The limit of its own.
+    /// The limit that the guard itself has.
     pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
         self.beside.as_ref()?.limit.as_ref()
     }

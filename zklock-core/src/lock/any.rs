@@ -313,7 +313,7 @@ impl AnyGuard {
         each!(self, guard => guard.release().await)
     }
 
-    /// The limit of its own.
+    /// The limit that the guard itself has.
     pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
         each!(self, guard => guard.own_limit())
     }

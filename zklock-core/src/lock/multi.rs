@@ -313,10 +313,10 @@ impl MultiLock {
     }
 }
 
-/// Resolves to a ZooKeeper session that is used no more, in which members are held. Where a deletion was
-/// refused, the node goes with its session, and that with the last guard in it: which may be one of these,
-/// and wait for the place of that node. A lost one does not keep its session, and one that a call around
-/// holds stays in any case.
+/// Resolves to a retired ZooKeeper session in which members are held. After a refused deletion, the node goes
+/// with its session, and the session closes after the last guard in it. That guard may be one of these
+/// members, while the next member waits for that very node. A lost member does not keep its session, and one
+/// that a call around holds stays in any case.
 async fn retired(guard: &MultiGuard, left: &[i64]) -> i64 {
     let session = |lease: &Lease| lease.generation().coordinator().session_id();
     let own = guard.members.iter().map(|member| &member.grant).filter(|grant| grant.holds() == 1);

@@ -53,7 +53,7 @@ struct End {
 pub struct Generation {
     number: u64,
     coordinator: Arc<dyn Coordinator>,
-    /// The same, whose answers are waited for without end.
+    /// The same, without a limit to the wait for an answer.
     patient: Arc<dyn Coordinator>,
     /// Whether the coordinator itself knows when it was last in contact.
     self_aware: bool,

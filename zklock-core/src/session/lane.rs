@@ -146,8 +146,8 @@ impl Lane {
         self.lane_permits.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is being acquired, held, kept for a while or deleted, in a retired
-    /// generation neither.
+    /// Whether nothing is being acquired, held, kept for a while or deleted, retired generations
+    /// included.
     pub fn is_idle(&self) -> bool {
         let idle = |generation: &Arc<Generation>| {
             generation.is_over()

@@ -1,4 +1,4 @@
-//! Answers that come too late for a grant: nobody is to wonder why a lock that is free is not granted.
+//! Answers that come too late for a grant: the log and errors say why a free lock is not granted.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

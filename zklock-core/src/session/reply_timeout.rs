@@ -1,9 +1,9 @@
 //! Requests that always end with a reply or an error: no caller waits for ever.
 //!
 //! A server or a proxy may lose a reply although the connection lives on. A generation sends
-//! requests through this type, so none can wait for its reply without end, but for three. The code that creates a
-//! node which ends with the session, lists the queue right behind that, or deletes a node, bounds the wait
-//! itself, and then looks for the node, or asks again
+//! requests through this type, so none waits for its reply without end. There are three exceptions: the code
+//! that creates an ephemeral node, that lists the queue right behind it, and that deletes a node bounds the
+//! wait itself, and then looks for the node, or asks again
 //! (see [`or_forgotten`](crate::session::releaser::or_forgotten)).
 
 use std::future::{Future, poll_fn};

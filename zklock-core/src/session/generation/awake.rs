@@ -11,8 +11,8 @@ use crate::coordinator::traits::Link;
 
 impl Generation {
     /// Records that the thread that sends the messages runs, at intervals of a heartbeat or less. If it
-    /// stood still, it says at once that it goes on: the client library counts the time in which a machine
-    /// was suspended for nothing, and may be silent for as long as before.
+    /// stood still, it says at once that it goes on: the client library does not count the time in which a
+    /// machine was suspended, and may be silent for as long as before.
     pub fn awake(&self, now: Instant) {
         self.told_standing.store(0, Ordering::Release);
         if !self.self_aware && self.standstill.runs(now) {

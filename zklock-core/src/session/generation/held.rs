@@ -387,7 +387,7 @@ impl Generation {
         node.news.notify_waiters();
     }
 
-    /// Has all look that wait for news of held nodes.
+    /// Makes all look again that wait for news of held nodes.
     pub(super) fn look_at_all(&self) {
         self.held().iter().for_each(|node| node.news.notify_waiters());
     }

@@ -25,8 +25,8 @@ impl Generation {
                                      when its ZooKeeper session ends");
     }
 
-    /// Retires the generation because the data of its server differ from its leader's, as who acquires this
-    /// lock has found out.
+    /// Retires the generation because the data of its server differ from its leader's, as an acquire of
+    /// this lock has found out.
     pub fn leave(&self, phantom: PhantomNode, of: &OfLock) {
         let path = phantom.path.clone();
         self.events.tell(|| {
@@ -54,7 +54,7 @@ impl Generation {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// Retires the generation without a word.
+    /// Retires the generation without telling the observers.
     pub fn take_out_of_use(&self) {
         self.retired.store(true, Ordering::Release);
         self.changed.notify_waiters();

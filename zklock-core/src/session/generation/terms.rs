@@ -31,8 +31,8 @@ impl Generation {
         (valid && fresh && proven && !self.stood_still(now)).then_some(term)
     }
 
-    /// Tells that a lock is not granted, for want of answers that come in time, to somebody who asks
-    /// `since` then and had an answer just now that `took` so long.
+    /// Records that a lock is not granted because answers come late, for a caller that has asked `since`
+    /// then, and whose last answer `took` so long.
     pub fn tell_late(&self, lock: &str, since: Instant, took: Duration) {
         let (now, timing) = (self.lease.clock().now(), self.lease.timing());
         if now.since(since) >= timing.lease && took >= timing.heartbeat {

@@ -109,7 +109,7 @@ impl Rounds {
         lane.set(Status::Connecting(None));
     }
 
-    /// Takes a session out of use of which the round has lost sight. Its keeper closes it.
+    /// Takes a session out of use that the round has lost sight of. Its keeper closes it.
     fn leave(&self, lane: &Lane) {
         if let Some(generation) = lane.current() {
             generation.take_out_of_use();

@@ -26,7 +26,7 @@ pub fn more(generation: &Arc<Generation>, patience: Duration) -> Duration {
     (patience * 2).min(generation.lease().timeout())
 }
 
-/// Waits for a reply for the given time, and while there is no connection for a session timeout.
+/// Waits for a reply for the given time; while there is no connection, for a session timeout.
 pub(super) async fn in_time<F: Future>(
     generation: &Arc<Generation>,
     limit: Duration,
