@@ -15,17 +15,17 @@ use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
-/// So many signs that are not what they look like, and are there to stay, are passed by. Nodes that are gone, or may
-/// not be read, do not count: who is behind them in the list may be there.
+/// How many misleading signs that stay are passed by. Nodes that are gone, or may not be read, do not count:
+/// a user of the name may be behind them in the list.
 const MOST_ASKED: usize = 4;
 
-/// So often it is looked at again who uses a name, where the one who was seen is gone.
+/// How often to look again for who uses a name, if the one that was seen is gone.
 const MOST_LOOKS: usize = 4;
 
 /// The children of a directory that is used by semaphores only.
 const OF_SEMAPHORES: i32 = 2;
 
-/// So many nodes of a semaphore are read at most, one after the other.
+/// How many nodes of a semaphore are read at most, one after the other.
 const MOST_READ: usize = 1000;
 
 /// A directory of a semaphore with more children, which are other locks, is not listed.
@@ -49,7 +49,7 @@ impl AcquireLoop<'_> {
         signs.collect()
     }
 
-    /// Sees to it that nobody uses the name as a lock of another kind, whose nodes are in another
+    /// Makes sure that nobody uses the name as a lock of another kind, whose nodes are in another
     /// directory; with the answer of a read of that directory.
     pub(crate) async fn check_beside(
         &self,
@@ -76,7 +76,7 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Sees to it that nobody uses the name as a lock of another kind. Signs whose facts say otherwise
+    /// Makes sure that nobody uses the name as a lock of another kind. Signs whose facts say otherwise
     /// are passed by: a semaphore that is not used, the directory of another lock.
     pub(crate) async fn check_kind(
         &self,

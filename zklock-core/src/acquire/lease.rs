@@ -224,8 +224,8 @@ impl Lease {
         self.ahead
     }
 
-    /// Whether its node says that it may be kept for a while after the last release. Who tries elsewhere does
-    /// not wait for another one to give way.
+    /// Whether its node says that it may be kept for a while after the last release. A try in another process
+    /// waits only for such a node to give way.
     pub fn lingers(&self) -> bool {
         self.lingers
     }
@@ -406,8 +406,8 @@ impl Lease {
         self.generation.lost_lease(&self.node);
     }
 
-    /// Deletes the node in the place of its holder, who lost this lease, and is told so, or another one of
-    /// several.
+    /// Deletes the node for its holder, who has lost this lease, or another one of several, and has been told
+    /// so.
     pub fn let_go(&self) {
         if !self.is_valid() {
             self.was_lost();

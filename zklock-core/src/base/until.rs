@@ -1,10 +1,10 @@
-//! Waiting until something is so.
+//! Waiting for a condition.
 
 use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Waits until something is so that is announced by this notification.
+/// Waits until a condition holds, whose changes this notification announces.
 pub async fn until(changed: &Notify, so: impl Fn() -> bool) {
     loop {
         let mut changed = pin!(changed.notified());

@@ -10,7 +10,7 @@ use crate::layout::driver::LockDriver as _;
 use crate::layout::permits::{KazooPermits, Permits};
 use crate::layout::verdict::Verdict;
 
-/// So many permits are read at the same time. Few callers want more at once.
+/// How many permits are read at the same time. Few callers want more at once.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// What was read of something that need not be there.

@@ -222,8 +222,8 @@ impl Grant {
         or(end, self.of_any(Lease::lost, |lease| !lease.is_valid())).await;
     }
 
-    /// Resolves when something is so of one of its leases. That it is so of one that was split off
-    /// meanwhile says nothing.
+    /// Resolves when a condition holds for one of its leases. Those that were split off meanwhile do not
+    /// count.
     async fn of_any<'a, F: Future<Output = ()>>(
         &'a self,
         resolves: impl Fn(&'a Lease) -> F,

@@ -1,9 +1,9 @@
 //! Locks of two kinds of one name, in this process: a semaphore does not see a mutex or a read/write
 //! lock, nor they a semaphore.
 //!
-//! Who comes to a name looks once whether it is there as another kind, too, and both note that. Where it
-//! is, each acquire looks whether the other is in use, after it took its own place: of two that come at
-//! the same time one at least sees the other.
+//! A new queue looks once whether its name has a queue of another kind, and then both record it. From then
+//! on each acquire looks whether the other queue is in use, after it has taken its own place: of two that
+//! come at the same time one at least sees the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn all_at(queues: &LocalQueues, path: &str) -> impl Iterator<Item = Arc<dyn Loca
     queues.all_under(path).into_iter().chain(queues.elsewhere(path))
 }
 
-/// Notes of a queue that was just made, and of those of another kind, that they are of one name.
+/// Records in a new queue, and in those of another kind, that they have the same name.
 pub fn meet(queues: &LocalQueues, path: &str, mine: &dyn LocalQueue) {
     for other in all_at(queues, path).filter(|other| other.is_semaphore() != mine.is_semaphore()) {
         other.is_beside_another().store(true, Ordering::Release);
@@ -26,7 +26,7 @@ pub fn meet(queues: &LocalQueues, path: &str, mine: &dyn LocalQueue) {
     }
 }
 
-/// Sees to it that this process does not use a name as another kind of lock than in this mode.
+/// Makes sure that this process does not use a name as another kind of lock than that of this mode.
 ///
 /// # Errors
 ///

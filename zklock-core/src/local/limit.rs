@@ -173,7 +173,8 @@ impl Said {
     }
 }
 
-/// So often the nodes above that of a limit are made again. If even then one is missing, the acquire that follows tells it.
+/// How often the nodes above that of a limit are created again. If one is still missing then, the acquire
+/// that follows reports it.
 const MOST_REMOVED: u32 = 20;
 
 /// Makes the data of a node contain the limit, like kazoo's `Semaphore`. kazoo writes the number

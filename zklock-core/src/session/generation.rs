@@ -250,7 +250,7 @@ impl Generation {
         self.changed.notified()
     }
 
-    /// Waits until something is so that a change in this generation may bring about.
+    /// Waits for a condition that a change in this generation may fulfil.
     pub async fn until(&self, so: impl Fn() -> bool) {
         until(&self.changed, so).await;
     }

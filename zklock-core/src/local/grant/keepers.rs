@@ -1,4 +1,4 @@
-//! By what a grant is kept, and by whom.
+//! How a grant is kept, and by whom.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 use super::Grant;
 use crate::base::caller::Caller;
 
-/// By what a grant is kept.
+/// How a grant is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kept {
@@ -42,12 +42,12 @@ struct Keeper {
 }
 
 impl Grant {
-    /// Sets by what the guard to which it was granted keeps it.
+    /// Sets how the guard to which it was granted keeps it.
     pub fn keep(&self, kept: Kept) {
         self.kept.store(kept as u8, Ordering::Relaxed);
     }
 
-    /// By what the guard to which it was granted keeps it.
+    /// How the guard to which it was granted keeps it.
     pub fn kept(&self) -> Kept {
         match self.kept.load(Ordering::Relaxed) {
             0 => Kept::InScope,
@@ -113,7 +113,7 @@ impl Grant {
         }
     }
 
-    /// By what it is kept, and by whom: by the first, where several may.
+    /// How it is kept, and by whom: by the first, if there are several.
     pub fn keeper(&self) -> (Kept, Caller) {
         let nested = self.nested();
         match nested.as_deref().filter(|nested| nested.is_left) {
@@ -145,7 +145,7 @@ impl Grant {
         }
     }
 
-    /// Shows by what each of those keeps it who do, who it is, and whether it begins anew.
+    /// Shows of each keeper how it keeps it, who it is, and whether it begins anew.
     fn each_keeper(&self, mut show: impl FnMut(Kept, &Caller, bool)) {
         let nested = self.nested();
         let nested = nested.as_deref();

@@ -12,8 +12,8 @@ use crate::local::queue::Queue;
 use crate::local::waiter::Waiter;
 
 impl Queue<Locks> {
-    /// Refuses those who wait for the head of the queue if they keep its owner from giving it back. That it is
-    /// there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by itself.
+    /// Refuses those who wait for the head of the queue if they keep its owner from giving it back. A commit
+    /// shows that it exists and its ZooKeeper session lives on: otherwise it goes by itself.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
         while let Some(lost) = self.head_that_stays(obstacle) {
             match ask_for_node(&lost.lease).await {

@@ -15,9 +15,9 @@ use crate::local::waiter::Waiter;
 use crate::session::generation::Generation;
 
 impl Queue<Permits> {
-    /// Refuses those who wait for permits if they keep the owners of too many from giving theirs back. That
-    /// what was lost is there, and its ZooKeeper session lives on, is shown by a commit: otherwise it goes by
-    /// itself.
+    /// Refuses those who wait for permits if they keep the owners of too many from giving theirs back. A
+    /// commit shows that the nodes of lost permits exist and their ZooKeeper session lives on: otherwise
+    /// they go by themselves.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
         if obstacle.is_old || !self.is_fixed() {
             return;

@@ -236,7 +236,7 @@ impl HeldNode {
         self.news.notified()
     }
 
-    /// Waits until something is so that its loss or such a request may bring about.
+    /// Waits for a condition that its loss or such a request may fulfil.
     pub async fn until(&self, so: impl Fn() -> bool) {
         until(&self.news, so).await;
     }
