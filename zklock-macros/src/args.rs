@@ -138,7 +138,7 @@ impl Reader<'_> {
     fn unknown(&mut self, option: &Ident) -> syn::Error {
         let word = option.to_string();
         let message = if options::is_name(&word) {
-            // The one thing that was asked for is there, in another dress.
+            // The name is there, only in another form: it is not missing.
             self.named = true;
             format!(
                 "the lock's name is given without `{word} =`: `#[zk_locked(\"orders/create\")]`"

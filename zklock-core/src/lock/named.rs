@@ -164,7 +164,7 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let mut next = Some(frame);
         while let Some(frame) = next {
-            // What that reader has left is waited for further out.
+            // A scope of a reader that has gone: a call further out may hold the lock for this mode.
             if !includes(frame.own.mode, K::MODE) && frame.has_ended() {
                 next = context::find_in(&frame.outer, |grant| self.is_of(grant));
                 continue;

@@ -92,7 +92,7 @@ impl Semaphore {
     pub fn with_driver(mut self, driver: impl ToDriver) -> Self {
         let shared = Arc::make_mut(&mut self.0);
         let (session, name) = (&shared.info.session, shared.info.name.clone());
-        // It acquires nothing more in the layout before, and so keeps nobody from other settings or another limit.
+        // It acquires nothing more in the earlier layout, so it keeps nobody from other settings or another limit there.
         shared.queue.let_go();
         let source = &shared.queue.limit().source;
         match Self::with_limit(session, name, source, &driver.to_driver().semaphore()) {

@@ -166,7 +166,7 @@ impl Lanes {
     fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> bool {
         // No acquire is assigned meanwhile.
         let lanes = &mut self.lock().lanes;
-        // A lane that is in use begins to be idle when it is not any more.
+        // A lane that is in use counts as idle from the first look that finds it idle.
         let idle = lane.is_idle().then(|| lane.lane_permits());
         if std::mem::replace(seen, idle) != idle || idle.is_none() {
             return false;
