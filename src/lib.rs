@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A call makes at most `retries` tries of at most `timeout` each, so this one waits at most 4 s.
-//! The body never begins without the lock, except where its `condition` is false.
+//! The body never begins without the lock, except where the option `condition` is false.
 //!
 //! # Where to find what
 //!

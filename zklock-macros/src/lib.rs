@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/retries.rs")]
 /// ```
 ///
-/// The body never begins without the lock, except where its `condition` is false. If the
+/// The body never begins without the lock, except where the option `condition` is false. If the
 /// lock cannot be acquired, the function returns its own error, converted from a
 /// `zklock::LockError`. So its return type is `Result<_, E>` with `E: From<zklock::LockError>`,
 /// unless `map_err` makes its error, or `on_busy` or `on_error` says what to return.

@@ -200,8 +200,8 @@ impl Session {
     ///
     /// What this session may not read is [told apart](LockNames::unread). A path that is not a
     /// [`LockName`](crate::name::lock_name::LockName) is returned all the same. The empty one is a lock at
-    /// the root itself. In one with a segment `locks` or `leases` before the last, that segment ends the
-    /// root of other sessions. A mutex at a path that ends with `locks` looks like the inside of a
+    /// the root itself. One with a segment `locks` or `leases` before the last is a lock of sessions with
+    /// another root, of which that segment is a part. A mutex at a path that ends with `locks` looks like the inside of a
     /// semaphore that nobody holds, and is reported as one.
     ///
     /// Costs about one request for each node that is not a contender.

@@ -90,7 +90,7 @@ const STATES: [SessionState; 5] = [
 /// 30 times T.
 ///
 /// A caller that waits for longer than a heartbeat waits for a holder whose node is checked; one that
-/// waits for longer than T, for a holder that has not crashed. A lock that is held for longer than the
+/// waits for longer than T, for a holder that has probably not crashed. A lock that is held for longer than the
 /// lease depends on ZooKeeper's answers.
 ///
 /// ```
