@@ -84,8 +84,8 @@ pub(crate) fn close(scene: &Arc<Scene>) {
     }
 }
 
-/// Whether a node may stay that no server reaps: the directories of other layouts than Curator's, and of locks that
-/// rest, and where limits are.
+/// Whether a node may stay that no server reaps: the directories of other layouts than Curator's, of locks that
+/// rest, and what an administrator made, and where limits are.
 fn may_stay(scene: &Scene, path: &str) -> bool {
     let limits = path == "/zklock/limits" || path.starts_with("/zklock/limits/");
     // One door is that of a layout with such directories, and a lock may be asked for in another layout than its own.
@@ -95,7 +95,10 @@ fn may_stay(scene: &Scene, path: &str) -> bool {
         let below = path.strip_prefix("/zklock/").and_then(|path| path.strip_prefix(name));
         below.is_some_and(|below| below.is_empty() || below == "-__lock__")
     };
-    let mut locks = scene.crew.locks.iter().filter(|plan| is_its(plan.name));
-    let stays = |plan: &LockPlan| plan.layout != Layout::Curator || plan.rests() || profile.rare;
-    limits || doors || locks.any(stays)
+    let stays = |plan: &LockPlan| {
+        let own = plan.layout != Layout::Curator || plan.rests() || profile.rare;
+        let made = plan.administered && plan.directories().iter().any(|(made, _)| made == path);
+        own && is_its(plan.name) || made
+    };
+    limits || doors || scene.crew.locks.iter().any(stays)
 }

@@ -302,7 +302,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Protect => {
             let held = scene.crew.ledger.held_nodes(fault.lock);
             let Some(path) = held.get(fault.which as usize % held.len().max(1)) else { return };
-            store.meddle();
+            store.refuses();
             world.say(|| format!("FAULT {path}: nobody may write it"));
             ensemble.restrict(path, Access::ReadOnly(1));
         }
@@ -342,7 +342,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
-            store.meddle();
+            store.refuses();
             // What may be done with nodes, those say in which they are.
             let directory = match fault.which / 2 {
                 0 => scene.crew.locks[fault.lock].directory(),
@@ -356,7 +356,8 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             ensemble.restrict(&directory, access);
             let scene = scene.clone();
             later(world, fault.long, move || {
-                scene.store.ensemble().restrict(&directory, Access::Open);
+                let usual = scene.crew.locks[fault.lock].access(&directory);
+                scene.store.ensemble().restrict(&directory, usual);
             });
         }
         Kind::Plant => {

@@ -35,6 +35,11 @@ pub struct Profile {
     pub shape: Shape,
     /// How many of 1,000 semaphores some take for a lock of another kind, or with another limit.
     pub confused: u32,
+    /// How many permits there are at most.
+    pub permits: u32,
+    /// How many of 1,000 processes may do what others may not, where an administrator made the directory of a lock;
+    /// 0 where none does.
+    pub rights: u32,
     /// How many of 1,000 holders ask again, inside.
     pub nests: u32,
     /// Whether they ask again inside of that, and so on.

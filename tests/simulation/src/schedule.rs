@@ -10,14 +10,14 @@ use zklock_core::session::Session;
 
 use crate::chooser::{Choice, Chooser};
 use crate::ending;
-use crate::ensemble::{Connecting, Ensemble, Options, Weather};
+use crate::ensemble::{Access, Connecting, Ensemble, Options, Weather};
 use crate::executor::{Process, World};
 use crate::faults;
 use crate::host::Host;
 use crate::profile::{Faults, Profile};
 use crate::rules::{self, Ledger, Violation};
 use crate::store::Store;
-use crate::workload::{self, Crew, LockPlan};
+use crate::workload::{self, Crew, LockPlan, RIGHTS};
 
 /// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds. The last is what
 /// is usual, and longer than everything for which the library waits however long sessions are.
@@ -127,7 +127,17 @@ impl Scene {
             process.set_drift(drift);
         }
         let (label, timeout) = (self.world.unique(), Duration::from_micros(self.crew.timeout));
-        let connecting = Connecting { label, ..Connecting::new(timeout) };
+        let mut connecting = Connecting { label, ..Connecting::new(timeout) };
+        let administered = self.crew.locks.iter().any(|plan| plan.administered);
+        if administered && self.world.seldom(2, profile.rights) == 1 {
+            connecting.credentials = Some(RIGHTS);
+            // What it makes is then not for others to read, perhaps.
+            if self.world.choose(2) == 1 {
+                connecting.access = Access::Private(RIGHTS);
+            }
+            let (who, access) = (process.id(), connecting.access);
+            self.world.say(|| format!("{who}: may do everything, its nodes are {access:?}"));
+        }
         let connector = self.store.ensemble().connector(&process, connecting);
         let mut builder = Session::simulated_builder(connector, Host::of(&process))
             .tick_time(Duration::from_micros(self.tick))
@@ -226,6 +236,11 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let locks = LockPlan::draw(&world, profile);
     for lock in locks.iter().filter(|lock| lock.is_fair()) {
         store.ensemble().keeps_order(format!("/zklock/{}/", lock.name));
+    }
+    for lock in locks.iter().filter(|lock| lock.administered) {
+        for (path, access) in lock.directories() {
+            store.ensemble().prepare_for(&path, access);
+        }
     }
     let ledger =
         Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile.drift));

@@ -35,6 +35,8 @@ struct Done {
     /// When anything else than a list was missing last.
     missed: u64,
     meddled: Option<u64>,
+    /// The same, apart from what is not allowed any more.
+    interfered: Option<u64>,
     /// When a notification was lost last.
     unheard: Option<u64>,
     /// Whether anything befell a server.
@@ -80,6 +82,12 @@ impl Store {
 
     /// Notes something that an outsider does: the network is as it was.
     pub fn meddle(&self) {
+        self.refuses();
+        self.lock().interfered = Some(self.world.now());
+    }
+
+    /// Notes that something is not allowed any more: it is answered all the same.
+    pub fn refuses(&self) {
         let now = self.world.now();
         let mut done = self.lock();
         done.faults += 1;
@@ -138,7 +146,7 @@ impl Store {
             }
             done.forgotten.extend((old.forgets..tally.forgets).map(|_| now));
             if old.meddles != tally.meddles {
-                done.meddled = Some(now);
+                (done.meddled, done.interfered) = (Some(now), Some(now));
                 for lock in 0..MOST_LOCKS {
                     done.deleted.insert(lock, now);
                 }
@@ -204,6 +212,14 @@ impl Store {
         let lately = done.forgotten.iter().filter(|at| **at + long > now).count();
         let meddled = done.meddled.is_some_and(|at| at + long > now);
         (done.hard == 0 || done.hard + long <= now) && lately <= answers && !meddled
+    }
+
+    /// Whether every answer came for so long, and no outsider did anything but to forbid something.
+    pub fn only_refused_for(&self, long: u64) -> bool {
+        self.tally();
+        let (now, done) = (self.world.now(), self.lock());
+        let interfered = done.interfered.is_some_and(|at| at + long > now);
+        !interfered && (done.until == 0 || done.until + long <= now)
     }
 
     /// How many faults there were.

@@ -213,8 +213,14 @@ impl Ensemble {
 
     /// Makes a persistent node that is there before anybody looks.
     pub fn prepare(&self, path: &str) {
+        self.prepare_for(path, Access::Open);
+    }
+
+    /// The same, with what others may do with it.
+    pub fn prepare_for(&self, path: &str, access: Access) {
         let (path, data) = (path.to_owned(), Vec::new());
-        self.outsider(Operation::Create { path, data, kind: NodeKind::Persistent });
+        let create = Operation::Create { path, data, kind: NodeKind::Persistent };
+        self.0.act(|machine| machine.administer(access, create));
     }
 
     /// Makes `next` the number of the next sequential child on all servers.

@@ -27,8 +27,12 @@ pub(super) struct Known {
     served: BTreeMap<(u32, usize), u64>,
     /// The nodes whose deletion a leader refused.
     stuck: BTreeSet<String>,
-    /// When each session was told last that it may not do something.
-    refused: BTreeMap<i64, u64>,
+    /// The nodes that said nothing when a leader refused to write into them, and for which session.
+    empty: BTreeSet<(i64, String)>,
+    /// The nodes that were asked for, by connection and request.
+    asked: BTreeMap<(u64, u64), String>,
+    /// When each session was told that it may not do something, and of which node, if it was to be read.
+    refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
 }
@@ -54,6 +58,11 @@ impl Known {
     /// A leader refuses the deletion of a node.
     pub(super) fn refuses(&mut self, path: String) {
         self.stuck.insert(path);
+    }
+
+    /// A leader refuses a session to write into a node that says nothing.
+    pub(super) fn leaves_empty(&mut self, session: i64, path: String) {
+        self.empty.insert((session, path));
     }
 }
 
@@ -85,6 +94,11 @@ impl Machine {
         self.known.lists.insert((wire, xid), (path.to_owned(), list));
     }
 
+    /// A client asks for a node.
+    pub(super) fn asks_for_node(&mut self, wire: u64, xid: u64, path: &str) {
+        self.known.asked.insert((wire, xid), path.to_owned());
+    }
+
     /// A server lists a directory.
     pub(super) fn lists(&mut self, wire: u64, xid: u64, zxid: i64) {
         if let Some((_, list)) = self.known.lists.get_mut(&(wire, xid)) {
@@ -99,10 +113,13 @@ impl Machine {
         (wire, xid): (u64, u64),
         answer: &Result<Answer, RequestError>,
     ) {
+        let (node, list) =
+            (self.known.asked.remove(&(wire, xid)), self.known.lists.remove(&(wire, xid)));
         if answer.as_ref().is_err_and(may_not) {
-            self.known.refused.insert(session, self.now);
+            let path = node.or_else(|| list.as_ref().map(|(path, _)| path.clone()));
+            self.known.refused.entry(session).or_default().push((self.now, path));
         }
-        if let Some((path, list)) = self.known.lists.remove(&(wire, xid)) {
+        if let Some((path, list)) = list {
             self.known.shown.entry((session, path)).or_default().push(list);
         }
     }
@@ -146,11 +163,32 @@ impl Ensemble {
     /// Whether a session of a process was told since then that it may not do something.
     pub fn refused_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            machine
-                .known
-                .refused
-                .iter()
-                .any(|(session, at)| *at >= since && machine.is_of(*session, process))
+            machine.known.refused.iter().any(|(session, told)| {
+                told.last().is_some_and(|(at, _)| *at >= since) && machine.is_of(*session, process)
+            })
+        })
+    }
+
+    /// Whether a session of a process was told since then that it may not read a node, or what that is in.
+    pub fn may_not_read_since(&self, since: u64, process: &Process, node: &str) -> bool {
+        let is_near = |path: &str| {
+            let below = node.strip_prefix(path);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        self.0.look(|machine| {
+            machine.known.refused.iter().any(|(session, told)| {
+                let mut since = told.iter().rev().take_while(|(at, _)| *at >= since);
+                machine.is_of(*session, process)
+                    && since.any(|(_, path)| path.as_deref().is_some_and(is_near))
+            })
+        })
+    }
+
+    /// Whether a process was refused to write into a node while that said nothing.
+    pub fn has_left_empty(&self, path: &str, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let mut empty = machine.known.empty.iter();
+            empty.any(|(session, node)| node == path && machine.is_of(*session, process))
         })
     }
 

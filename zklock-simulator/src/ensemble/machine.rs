@@ -15,6 +15,7 @@ use super::prepare::{Author, Write};
 use super::repeated::Repeated;
 use super::server::Server;
 use super::tracker::Tracker;
+use super::txn::Access;
 use crate::executor::World;
 use zklock_core::coordinator::traits::Operation;
 
@@ -258,10 +259,7 @@ impl Machine {
             }
             Event::Outside(operation) => {
                 self.say(|| format!("FAULT an outsider: {operation:?}"));
-                // An administrator: what is not for the clients to change is for those who made it so.
-                let credentials = Some(ADMINISTRATOR);
-                let author = Author { session: OUTSIDER, credentials, ..Author::default() };
-                self.outside(author, Write::One(operation));
+                self.administer(Access::Open, operation);
             }
             Event::Take { path, lives } => self.occupy(path, lives),
             Event::Leave(session) => {
@@ -271,6 +269,13 @@ impl Machine {
             Event::Hear(wire) => self.hear(wire),
             Event::ClientTimer(client) => self.client_timer(client),
         }
+    }
+
+    /// An administrator writes something: what is not for the clients to change is for those who made it so.
+    pub(super) fn administer(&mut self, access: Access, operation: Operation) {
+        let credentials = Some(ADMINISTRATOR);
+        let author = Author { session: OUTSIDER, credentials, access };
+        self.outside(author, Write::One(operation));
     }
 
     pub(super) fn new_tracker(&self) -> Tracker {

@@ -142,8 +142,14 @@ impl Machine {
     pub(super) fn send_request(&mut self, id: u64, frame: ToServer) {
         self.requests += 1;
         self.repeated.note(id, &frame, self.now);
-        if let ToServer::Request(xid, Request::Children { path, .. }) = &frame {
-            self.asks_for_list(id, *xid, path);
+        match &frame {
+            ToServer::Request(xid, Request::Children { path, .. }) => {
+                self.asks_for_list(id, *xid, path);
+            }
+            ToServer::Request(xid, Request::Get { path, .. }) => {
+                self.asks_for_node(id, *xid, path);
+            }
+            _ => {}
         }
         self.meddle(&frame);
         self.retake(&frame);

@@ -38,6 +38,19 @@ impl Write {
             _ => None,
         }
     }
+
+    /// The node into which it writes, before anything else.
+    pub(super) fn written(&self) -> Option<&str> {
+        let first = match self {
+            Write::One(operation) => Some(operation),
+            Write::Multi(operations) => operations.first(),
+            _ => None,
+        };
+        match first? {
+            Operation::Set { path, .. } | Operation::Replace { path, .. } => Some(path),
+            _ => None,
+        }
+    }
 }
 
 /// On whose behalf a write is made.
@@ -93,6 +106,12 @@ impl Prepare {
                 self.outstanding.remove(&path);
             }
         }
+    }
+
+    /// Whether a node says nothing, and nobody is about to write into it.
+    pub(super) fn says_nothing(&self, tree: &Tree, path: &str) -> bool {
+        let is_as_made = self.record(tree, path).is_ok_and(|record| record.version == 0);
+        is_as_made && tree.node(path).is_none_or(|node| node.data.is_empty())
     }
 
     fn record(&self, tree: &Tree, path: &str) -> Result<Record, RequestError> {

@@ -63,6 +63,7 @@ impl Machine {
         lead.last += 1;
         let zxid = lead.last;
         let deleted = write.deleted().map(str::to_owned);
+        let written = write.written().map(str::to_owned);
         let change = match wrong {
             Some(Wrong::Expired) => Change::Refused(RequestError::SessionExpired),
             Some(Wrong::Moved) => Change::Refused(RequestError::Other(SESSION_MOVED.to_owned())),
@@ -73,10 +74,16 @@ impl Machine {
                 lead.prepare.prepare(&server.tree, write, author, zxid)
             }
         };
-        if let (Change::Refused(error), Some(path)) = (&change, deleted)
+        if let Change::Refused(error) = &change
             && may_not(error)
         {
-            self.known.refuses(path);
+            if let Some(path) = deleted {
+                self.known.refuses(path);
+            }
+            if let Some(path) = written.filter(|path| lead.prepare.says_nothing(&server.tree, path))
+            {
+                self.known.leaves_empty(session, path);
+            }
         }
         let ahead = self.options.clocks.get(at).copied().unwrap_or(0);
         let time = EPOCH + ahead + i64::try_from(now / 1_000).unwrap_or(i64::MAX / 2);

@@ -32,6 +32,8 @@ pub enum Access {
     Private(u32),
     /// Everybody may read, the rest is for who has these credentials.
     ReadOnly(u32),
+    /// Everybody may do everything but write what it says, which is for who has these credentials.
+    Kept(u32),
 }
 
 impl Access {
@@ -40,6 +42,7 @@ impl Access {
             Access::Open => true,
             Access::Private(owner) => credentials == Some(owner),
             Access::ReadOnly(owner) => right == Right::Read || credentials == Some(owner),
+            Access::Kept(owner) => right != Right::Write || credentials == Some(owner),
         };
         if allowed { Ok(()) } else { Err(RequestError::NoAuth) }
     }

@@ -17,6 +17,8 @@ const GENERAL: Profile = Profile {
     traffic: false,
     shape: Shape::Any,
     confused: 250,
+    permits: 3,
+    rights: 0,
     nests: 200,
     deep: false,
     anew: false,
@@ -427,6 +429,23 @@ pub const MIX: &[Profile] = &[
         faults: 0,
         strikes: 0,
         passes: 0,
+        ..GENERAL
+    },
+    Profile {
+        name: "rights",
+        kinds: true,
+        shape: Shape::Permits,
+        layouts: 600,
+        confused: 1_000,
+        permits: 6,
+        rights: 500,
+        locks: 1,
+        rounds: 5,
+        kinds_of_faults: Faults::Refusals,
+        strikes: 0,
+        cancels: 300,
+        passes: 500,
+        long: 300,
         ..GENERAL
     },
     Profile {

@@ -315,7 +315,8 @@ impl Ledger {
                 }
             }
             ErrorKind::Unavailable
-                if waited >= LONG && self.quiet_for(now - since + self.timeout)
+                // What is refused is answered.
+                if waited >= LONG && self.store.only_refused_for(now - since + self.timeout)
                     || waited >= self.timeout / 3 + 700_000
                         && self.store.lost_one_for(now - since + self.timeout) =>
             {

@@ -85,7 +85,12 @@ impl Ledger {
     }
 
     /// Somebody got a permit of kazoo's, with this limit.
-    pub fn check_limit(&self, who: &str, lock: usize, limit: u32) {
+    pub fn check_limit(&self, who: &str, process: &Process, lock: usize, limit: u32) {
+        // Who may not write there and finds nothing has nothing to compare: others may write later.
+        let path = self.plans[lock].directory();
+        if self.store.ensemble().has_left_empty(&path, process) {
+            return;
+        }
         let first = *self.lock().limits.entry(lock).or_insert(limit);
         // With the directory, the limit goes.
         if first != limit && self.store.deleted_at(lock).is_none() {
@@ -111,18 +116,20 @@ impl Ledger {
         let ensemble = self.store.ensemble();
         let under_way = if ensemble.size() > 1 { UNDER_WAY } else { 0 };
         // What may not be read when a node was made shows nobody, and whoever has the node does not look again.
-        let unread = |process: &Process, path: &str, czxid: u64| {
+        let unread = |process: &Process, (path, czxid): (&str, u64), other: &str| {
             let born = ensemble.life(path, Some(czxid as i64)).map_or(0, |life| life.born);
-            ensemble.refused_since(born, process)
+            ensemble.may_not_read_since(born, process, other)
         };
+        let mine = (path, entry.view.fencing_token().czxid());
         let (mut near, mut far) = (false, false);
         for held in others {
             near |= held.entry.process.id() == here;
-            let has_read = !unread(&held.entry.process, &held.path, held.token.czxid());
+            let theirs = (held.path.as_str(), held.token.czxid());
+            let has_read = !unread(&held.entry.process, theirs, path)
+                && !unread(&entry.process, mine, &held.path);
             far |= now >= held.since + under_way && has_read;
         }
         drop(state);
-        far = far && !unread(&entry.process, path, entry.view.fencing_token().czxid());
         if near || far && self.quiet_for(self.timeout) {
             self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
         }

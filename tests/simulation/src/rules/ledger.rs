@@ -323,6 +323,17 @@ impl Ledger {
         self.lock().held.get(&id).map_or(0, |held| held.until)
     }
 
+    /// A body goes on that was asleep.
+    pub fn check_body(&self, who: &str, id: u64) {
+        let state = self.lock();
+        let lost = state.held.get(&id).filter(|held| !held.entry.view.is_valid());
+        let what = lost.map(|held| format!("{who} goes on in {}, which is lost", held.path));
+        drop(state);
+        if let Some(what) = what {
+            self.fail(super::IN_TIME, what);
+        }
+    }
+
     /// The nodes of a lock that somebody holds.
     pub fn held_nodes(&self, lock: usize) -> Vec<String> {
         let state = self.lock();

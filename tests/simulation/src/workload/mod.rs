@@ -13,7 +13,7 @@ mod rare;
 mod scares;
 mod task;
 
-pub(crate) use plan::{BESIDE, MOST_PERMITS};
+pub(crate) use plan::{BESIDE, MOST_PERMITS, RIGHTS};
 pub use plan::{Family, Layout, LockPlan};
 pub(crate) use task::close;
 pub use task::{Crew, run};

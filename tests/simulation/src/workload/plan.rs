@@ -10,6 +10,7 @@ use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock_core::lock::{AnyLock, Mutex};
 use zklock_core::session::Session;
 
+use crate::ensemble::Access;
 use crate::executor::{World, current_task};
 use crate::profile::{Profile, Shape};
 
@@ -75,6 +76,8 @@ pub struct LockPlan {
     pub writers: u32,
     /// Whether it is taken for a lock of one kind by some, and of another by others.
     pub confused: bool,
+    /// Whether an administrator made its directories, and not all may do everything there.
+    pub administered: bool,
 }
 
 const NAMES: [&str; 16] =
@@ -83,7 +86,10 @@ const NAMES: [&str; 16] =
 /// What the names of nodes begin with that are beside those of a lock and mean nothing.
 pub(crate) const BESIDE: &str = "by-the-way";
 
-/// The highest limit of a semaphore.
+/// The credentials of an administrator, and of the processes that may do what others may not.
+pub(crate) const RIGHTS: u32 = 1;
+
+/// The highest limit of a semaphore that changes.
 pub(crate) const MOST_PERMITS: u32 = 4;
 
 /// More shares than there are readers.
@@ -105,6 +111,7 @@ impl LockPlan {
                 limited_at: false,
                 writers: if profile.reads { [12, 240][world.choose(2) as usize] } else { 3 },
                 confused: false,
+                administered: false,
             };
             if profile.kinds {
                 plan.draw_kind(world, profile);
@@ -132,7 +139,7 @@ impl LockPlan {
         self.family = match which {
             0 | 1 => Family::Mutex,
             2 | 3 => Family::ReadWrite,
-            _ => Family::Permits(1 + world.choose(3)),
+            _ => Family::Permits(1 + world.choose(profile.permits)),
         };
         let layouts: &[Layout] = match self.family {
             Family::Mutex => &[Layout::Kazoo, Layout::Numbered, Layout::OneNode],
@@ -152,6 +159,7 @@ impl LockPlan {
                 self.limited_at =
                     self.layout == Layout::Curator && world.seldom(2, limited_at) == 1;
                 self.confused = !self.limited_at && world.seldom(2, profile.confused) == 1;
+                self.administered = profile.rights > 0 && world.choose(2) == 1;
             }
             _ => {}
         }
@@ -245,6 +253,24 @@ impl LockPlan {
             (Family::Permits(_), Layout::Curator) => format!("/zklock/{}/leases", self.name),
             _ => format!("/zklock/{}", self.name),
         }
+    }
+
+    /// The directories that an administrator makes, each below those before it, with what others may do there: what
+    /// the node with the limit of kazoo's semaphore says is not for all to write.
+    pub fn directories(&self) -> Vec<(String, Access)> {
+        let queue = self.queue().trim_end_matches('/').to_owned();
+        let lock = format!("/zklock/{}", self.name);
+        let mut made = vec!["/zklock".to_owned(), lock, self.directory(), queue];
+        made.dedup();
+        let access: Vec<_> = made.iter().map(|path| self.access(path)).collect();
+        made.into_iter().zip(access).collect()
+    }
+
+    /// What others may do with one of its directories, where nothing goes wrong.
+    pub fn access(&self, directory: &str) -> Access {
+        let says = self.layout == Layout::Kazoo && self.has_permits();
+        let kept = self.administered && says && directory == self.directory();
+        if kept { Access::Kept(RIGHTS) } else { Access::Open }
     }
 
     /// The node with which another program contends for the lock, without its number, if it has one.

@@ -382,10 +382,11 @@ impl Task {
             let lock_has_permits = plan.has_permits();
             let (again, who) = (false, self.acquirer());
             let entry = Entry { lock, share, process, view, lock_has_permits, again, who };
-            let _holding = self.crew.ledger.granted(&self.name, entry, None);
+            let holding = self.crew.ledger.granted(&self.name, entry, None);
             answered();
             self.panics();
             self.sleep(self.short()).await;
+            self.crew.ledger.check_body(&self.name, holding.id());
             self.panics();
             ended.store(true, Ordering::Relaxed);
         };
@@ -428,7 +429,7 @@ impl Task {
         if let (AnyLock::Permits(asked, _), Layout::Kazoo) = (asked, self.crew.locks[lock].layout) {
             // Its number is given here, and not read.
             let limit = asked.limit().unwrap_or_default();
-            self.crew.ledger.check_limit(&self.name, lock, limit);
+            self.crew.ledger.check_limit(&self.name, &self.process, lock, limit);
         }
     }
 

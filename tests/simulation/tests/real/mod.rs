@@ -71,6 +71,7 @@ fn flavour(access: Access) -> u8 {
         Access::Open => 0,
         Access::Private(_) => 1,
         Access::ReadOnly(_) => 2,
+        Access::Kept(_) => 3,
     }
 }
 
