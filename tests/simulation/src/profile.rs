@@ -79,6 +79,10 @@ pub struct Profile {
     pub meddles: u32,
     /// After how many of 1,000 requests an outsider deletes a node whose name recurs, which another program takes.
     pub retakes: u32,
+    /// How many of 1,000 reads are refused, as if somebody had forbidden them for a moment.
+    pub forbids: u32,
+    /// Before how many of 1,000 requests that make a directory in an empty one an outsider deletes that.
+    pub sweeps: u32,
     /// After how many of 1,000 requests the process stands still that sent them.
     pub stalls: u32,
     /// How many of 1,000 lists are not answered, while everything else is.
@@ -97,6 +101,8 @@ pub struct Profile {
     pub patient: bool,
     /// Whether each process has two sessions, and uses them by turns.
     pub twins: bool,
+    /// Whether those who want a lock run a body under it where that can be, which lasts as long as others hold.
+    pub bodies: bool,
     /// Whether tasks come in by every way that the library has.
     pub doors: bool,
     /// Whether sessions may also last as long as they usually do.

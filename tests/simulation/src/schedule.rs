@@ -204,12 +204,14 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
     let unread = faults.map_or(0, |(profile, _)| profile.unread);
     let retakes = faults.map_or(0, |(profile, _)| profile.retakes);
     let stalls = faults.map_or(0, |(profile, _)| profile.stalls);
+    let (forbids, sweeps) = faults.map_or((0, 0), |(profile, _)| (profile.forbids, profile.sweeps));
     let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
     let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
     if faults.as_ref().is_some_and(exact) {
         return Weather { budget: Some(2), ..Weather::default() };
     }
-    Weather { strikes, forgets, unread, swallowed, meddles, retakes, stalls, ..usual }
+    let outsiders = Weather { meddles, retakes, forbids, sweeps, ..usual };
+    Weather { strikes, forgets, unread, swallowed, stalls, ..outsiders }
 }
 
 /// Runs a schedule.

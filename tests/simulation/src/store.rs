@@ -145,6 +145,14 @@ impl Store {
                 done.unheard = Some(now);
             }
             done.forgotten.extend((old.forgets..tally.forgets).map(|_| now));
+            if old.forbidden != tally.forbidden {
+                done.faults += 1;
+                done.meddled = Some(now);
+            }
+            if old.swept != tally.swept {
+                done.faults += 1;
+                (done.meddled, done.interfered) = (Some(now), Some(now));
+            }
             if old.meddles != tally.meddles {
                 (done.meddled, done.interfered) = (Some(now), Some(now));
                 for lock in 0..MOST_LOCKS {

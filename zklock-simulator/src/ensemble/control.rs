@@ -33,6 +33,10 @@ pub struct Tally {
     pub notices: u64,
     /// Requests that an outsider interfered with.
     pub meddles: u64,
+    /// Reads that were refused for a moment.
+    pub forbidden: u64,
+    /// Empty directories that an outsider deleted just before they were used.
+    pub swept: u64,
     /// Nodes that are gone.
     pub deaths: u64,
     /// Until when what was struck is disturbed.
@@ -268,6 +272,8 @@ impl Ensemble {
             lists: machine.lists,
             notices: machine.notices,
             meddles: machine.meddles,
+            forbidden: machine.forbidden,
+            swept: machine.swept,
             deaths: machine.journal.deaths(),
             until: machine.struck,
         })

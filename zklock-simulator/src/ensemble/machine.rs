@@ -144,6 +144,10 @@ pub(super) struct Machine {
     /// The notifications that were swallowed.
     pub(super) notices: u64,
     pub(super) meddles: u64,
+    /// The reads that were refused for a moment.
+    pub(super) forbidden: u64,
+    /// The directories that an outsider deleted because they were empty.
+    pub(super) swept: u64,
     /// The processes that are to stand still from now on.
     pub(super) stalled: Vec<u32>,
     /// Whether an ephemeral node was asked for while the connection was down.
@@ -185,6 +189,8 @@ impl Machine {
             lists: 0,
             notices: 0,
             meddles: 0,
+            forbidden: 0,
+            swept: 0,
             stalled: Vec::new(),
             asked_while_down: false,
             repeated: Repeated::default(),

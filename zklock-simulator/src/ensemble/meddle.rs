@@ -92,6 +92,23 @@ impl Machine {
         self.after(then + 1, Event::Take { path, lives });
     }
 
+    /// Lets an outsider delete an empty directory just before somebody makes another one in it.
+    pub(super) fn sweep(&mut self, frame: &ToServer) {
+        let sweeps = self.options.weather.sweeps;
+        let ToServer::Request(_, Request::Create { path, kind, .. }) = frame else { return };
+        let (directory, _) = split(path);
+        let makes_one = matches!(kind, NodeKind::Persistent | NodeKind::Container);
+        if sweeps == 0 || !makes_one || directory == "/" {
+            return;
+        }
+        let node = self.newest().tree.node(directory);
+        let is_empty = node.is_some_and(|node| node.children.is_empty());
+        if is_empty && self.world.seldom(2, sweeps) == 1 {
+            self.swept += 1;
+            self.after(0, Event::Outside(Operation::Delete { path: directory.to_owned() }));
+        }
+    }
+
     /// Another program makes a node, and keeps it for so long.
     pub(super) fn occupy(&mut self, path: String, lives: u64) {
         let session = self.stranger();

@@ -153,6 +153,7 @@ impl Machine {
         }
         self.meddle(&frame);
         self.retake(&frame);
+        self.sweep(&frame);
         let stalls = self.options.weather.stalls;
         if stalls > 0 && self.world.seldom(2, stalls) == 1 {
             self.stalled.extend(self.wires.get(&id).map(|wire| wire.process));

@@ -69,6 +69,10 @@ pub struct Weather {
     /// After how many of 1,000 requests an outsider deletes a node near the one that it is about, whose name recurs,
     /// and another program takes that name for a while.
     pub retakes: u32,
+    /// How many of 1,000 reads are refused, as if somebody had forbidden them for a moment.
+    pub forbids: u32,
+    /// Before how many of 1,000 requests that make a directory in an empty one an outsider deletes that.
+    pub sweeps: u32,
     /// How many of 1,000 requests are followed by a standstill of who sent them: see
     /// [`Ensemble::take_stalled`](super::Ensemble::take_stalled).
     pub stalls: u32,
@@ -93,6 +97,8 @@ impl Default for Weather {
             unread: 0,
             meddles: 0,
             retakes: 0,
+            forbids: 0,
+            sweeps: 0,
             stalls: 0,
             lag: 0,
             disk: 0,

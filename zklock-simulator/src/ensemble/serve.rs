@@ -274,6 +274,12 @@ impl Machine {
     }
 
     fn read(&mut self, at: usize, id: u64, request: Request) -> Result<Answer, RequestError> {
+        let forbids = self.options.weather.forbids;
+        if forbids > 0 && self.world.seldom(2, forbids) == 1 {
+            self.say(|| format!("FAULT nobody may read: {request:?}"));
+            self.forbidden += 1;
+            return Err(RequestError::NoAuth);
+        }
         let server = &mut self.servers[at];
         let hello = server.connections.get(&id).and_then(|one| one.hello);
         let credentials = hello.and_then(|hello| hello.credentials);

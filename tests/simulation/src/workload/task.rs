@@ -270,6 +270,9 @@ impl Task {
         if self.crew.profile.patient {
             how = 0;
         }
+        if self.crew.profile.bodies {
+            how = 7;
+        }
         let cut = Cut::of(world.seldom(20, self.crew.profile.cancels));
         let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
             Ok(asked) => asked,
@@ -385,7 +388,7 @@ impl Task {
             let holding = self.crew.ledger.granted(&self.name, entry, None);
             answered();
             self.panics();
-            self.sleep(self.short()).await;
+            self.sleep(if self.crew.profile.bodies { self.duration() } else { self.short() }).await;
             self.crew.ledger.check_body(&self.name, holding.id());
             self.panics();
             ended.store(true, Ordering::Relaxed);
