@@ -77,6 +77,22 @@ fn the_nodes_of_a_process_that_died_go_after_its_session_timeout() {
 }
 
 #[test]
+fn the_last_answer_of_a_connection_is_heard_together_with_its_end() {
+    let (world, ensemble) = world(7, 1);
+    let process = world.process();
+    let inside = (ensemble.clone(), process.clone());
+    let session = run(&process, async move { open(&inside.0, &inside.1).await });
+    ensemble.set_weather(Weather { last: 1_000, ..Weather::default() });
+    let (client, made) = (session.clone(), session.create("/a", b"", NodeKind::Ephemeral));
+    let link = run(&process, async move { made.await.map(|_| client.link()) });
+    assert_eq!((link.unwrap(), ensemble.tally().strikes), (Link::Down, 1));
+    ensemble.set_weather(Weather::default());
+    let client = session.clone();
+    run(&process, async move { client.link_changed(Link::Down).await });
+    assert!(run(&process, session.get("/a")).is_ok());
+}
+
+#[test]
 fn a_client_that_is_cut_off_learns_of_its_end_when_it_is_back() {
     let (world, ensemble) = world(3, 1);
     let process = world.process();

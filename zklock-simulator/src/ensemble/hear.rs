@@ -59,7 +59,11 @@ impl Machine {
                     return self.finish(client, State::Closed, &RequestError::Closed);
                 }
             }
-            ToClient::Notice(notice, path) => dispatch(client, notice, &path, &mut self.wake),
+            ToClient::Notice(notice, path) => {
+                if dispatch(client, notice, &path, &mut self.wake) {
+                    self.note_told(client.session, &path);
+                }
+            }
             // The client knows all such requests by one number, and takes the second answer for an
             // error of the server's.
             ToClient::WatchesSet { .. } if client.watches_set => {
@@ -157,8 +161,9 @@ fn shaken(client: &mut Client) {
     }
 }
 
-/// Tells the watches of a path.
-fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Waker>) {
+/// Tells the watches of a path. Returns whether there are any.
+fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Waker>) -> bool {
+    let mut told = false;
     for watching in client.watches.values_mut() {
         let concerned = match notice {
             Notice::Created | Notice::Data => watching.kind == WatchKind::Data,
@@ -171,6 +176,8 @@ fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Wak
                 _ => WatchEvent::Changed,
             });
             wake.extend(watching.waker.take());
+            told = true;
         }
     }
+    told
 }

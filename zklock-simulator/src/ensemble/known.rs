@@ -35,6 +35,8 @@ pub(super) struct Known {
     refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
+    /// What those who watch nodes in each session were told: when, and of which node.
+    told: BTreeMap<i64, Vec<(u64, String)>>,
 }
 
 /// A list of the children of a node.
@@ -44,6 +46,8 @@ struct List {
     asked: i64,
     /// The last transaction that the server knew that answered.
     served: i64,
+    /// When the answer arrived.
+    at: u64,
 }
 
 /// Whether somebody has no right to do something.
@@ -90,7 +94,7 @@ impl Machine {
 
     /// A client asks for a list of a directory.
     pub(super) fn asks_for_list(&mut self, wire: u64, xid: u64, path: &str) {
-        let list = List { asked: self.newest().tree.zxid, served: 0 };
+        let list = List { asked: self.newest().tree.zxid, served: 0, at: 0 };
         self.known.lists.insert((wire, xid), (path.to_owned(), list));
     }
 
@@ -119,9 +123,15 @@ impl Machine {
             let path = node.or_else(|| list.as_ref().map(|(path, _)| path.clone()));
             self.known.refused.entry(session).or_default().push((self.now, path));
         }
-        if let Some((path, list)) = list {
+        if let Some((path, mut list)) = list {
+            list.at = self.now;
             self.known.shown.entry((session, path)).or_default().push(list);
         }
+    }
+
+    /// Somebody who watches a node is told of it.
+    pub(super) fn note_told(&mut self, session: i64, path: &str) {
+        self.known.told.entry(session).or_default().push((self.now, path.to_owned()));
     }
 
     /// A notification of a node is swallowed on a connection.
@@ -210,6 +220,25 @@ impl Ensemble {
         self.0.look(|machine| {
             let unheard = machine.known.unheard.get(&node.owner);
             unheard.is_some_and(|unheard| unheard.iter().any(is_its))
+        })
+    }
+
+    /// Whether somebody in a process who watches a node below a path was told of it since then.
+    pub fn was_told_of(&self, below: &str, since: u64, process: &Process) -> bool {
+        let is_so = |(at, path): &(u64, String)| *at >= since && path.starts_with(below);
+        self.0.look(|machine| {
+            let mut told = machine.known.told.iter();
+            told.any(|(session, told)| machine.is_of(*session, process) && told.iter().any(is_so))
+        })
+    }
+
+    /// Whether the owner of a node was shown its directory with it before a moment.
+    pub fn was_shown_by(&self, node: &Life, until: u64) -> bool {
+        let there = |shown: &List| shown.served >= node.czxid && shown.at < until;
+        let Some((directory, _)) = node.path.rsplit_once('/') else { return false };
+        self.0.look(|machine| {
+            let shown = machine.known.shown.get(&(node.owner, directory.to_owned()));
+            shown.is_some_and(|shown| shown.iter().any(there))
         })
     }
 

@@ -104,6 +104,8 @@ pub(super) struct Wire {
     pub(super) to_client: Way<ToClient>,
     /// The request whose answer is swallowed.
     pub(super) swallowed: Option<u64>,
+    /// The request behind whose answer it breaks.
+    pub(super) last_answered: Option<u64>,
     /// When ephemeral nodes were asked for since the last answer.
     pub(super) unanswered: Vec<(u64, String)>,
     /// The last request for one of these.

@@ -30,6 +30,7 @@ impl Machine {
             to_server: Way::default(),
             to_client: Way::default(),
             swallowed: None,
+            last_answered: None,
             unanswered: Vec::new(),
             noted: 0,
             heard_at: 0,
@@ -99,11 +100,19 @@ impl Machine {
         if let ToClient::Reply { .. } = frame {
             wire.unanswered.clear();
         }
+        let is_last =
+            matches!(&frame, ToClient::Reply { xid, .. } if wire.last_answered == Some(*xid));
         self.say(|| format!("connection {id}: {frame:?}"));
         if let Some(client) = self.clients.get_mut(&client) {
             client.inbox.push_back((id, frame));
         }
         self.wake_client(client);
+        // The client is told both before anybody who waits for the answer runs.
+        if is_last && self.options.weather.last > 0 {
+            self.strikes += 1;
+            self.say(|| format!("FAULT connection {id}: this answer is the last"));
+            self.cut(id, false);
+        }
     }
 
     /// The client gives a connection up. What it sent before may still arrive.
@@ -172,6 +181,13 @@ impl Machine {
         }
         if strike == 0 {
             self.say(|| format!("connection {id}: {frame:?}"));
+            let last = self.options.weather.last;
+            if last > 0
+                && self.world.seldom(2, last) == 1
+                && let (Some(wire), ToServer::Request(xid, _)) = (self.wires.get_mut(&id), &frame)
+            {
+                wire.last_answered = Some(*xid);
+            }
             return self.send_to_server(id, frame);
         }
         self.strikes += 1;

@@ -73,6 +73,8 @@ pub struct Weather {
     pub forbids: u32,
     /// Before how many of 1,000 requests that make a directory in an empty one an outsider deletes that.
     pub sweeps: u32,
+    /// How many of 1,000 answers are the last on their connection, which breaks just behind them.
+    pub last: u32,
     /// How many of 1,000 requests are followed by a standstill of who sent them: see
     /// [`Ensemble::take_stalled`](super::Ensemble::take_stalled).
     pub stalls: u32,
@@ -99,6 +101,7 @@ impl Default for Weather {
             retakes: 0,
             forbids: 0,
             sweeps: 0,
+            last: 0,
             stalls: 0,
             lag: 0,
             disk: 0,

@@ -137,3 +137,18 @@ fn a_panic_ends_its_task_alone() {
     while world.step() {}
     assert_eq!((world.panics(), process.tasks()), (1, 0));
 }
+
+#[test]
+fn who_looks_at_the_clock_until_it_shows_a_time_is_noticed() {
+    let world = harmless();
+    let process = world.process();
+    let inside = process.clone();
+    process.spawn(async move {
+        let until = inside.nanos() + 1_000_000;
+        while inside.nanos() < until {}
+    });
+    process.spawn(async {});
+    while world.step() {}
+    assert!(world.spins().is_some());
+    assert_eq!((world.panics(), process.tasks()), (1, 0));
+}

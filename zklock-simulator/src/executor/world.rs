@@ -22,6 +22,9 @@ const SOON: u64 = 2_000;
 /// How often, of 1,000 polls, a moment that is due or close comes first.
 const LATE: u32 = 80;
 
+/// How often the clocks are looked at in one step at most: whoever waits for a time lets others run.
+const LOOKS: u32 = 100_000;
+
 /// The stream of the choices who goes first.
 const ORDER: u32 = 1;
 
@@ -49,6 +52,10 @@ struct Core {
     unique: u64,
     polls: u64,
     panics: u32,
+    /// How often clocks were looked at in this step.
+    looks: u32,
+    /// The task that looked at its clock again and again, and let nobody else run.
+    spins: Option<&'static str>,
     trace: Trace,
     ended: bool,
     /// Who waits until something is ready.
@@ -127,6 +134,13 @@ impl Core {
         (process.0 + 1) * 100 + place.min(99) as u32
     }
 
+    /// Whoever is polled looks at its clock without end.
+    fn notice_spin(&mut self) {
+        self.looks = 0;
+        let task = current_task().and_then(|(_, task)| self.tasks.get(task as usize)?.as_ref());
+        self.spins = self.spins.or(task.map(|task| task.name)).or(Some("no task"));
+    }
+
     fn process(&self, id: ProcessId) -> &Group {
         &self.processes[id.0 as usize]
     }
@@ -168,6 +182,8 @@ impl World {
             unique: 0,
             polls: 0,
             panics: 0,
+            looks: 0,
+            spins: None,
             trace: Trace::new(lines),
             ended: false,
             idle: None,
@@ -320,8 +336,17 @@ impl World {
     }
 
     pub(super) fn local_nanos(&self, id: ProcessId) -> u64 {
-        let core = self.lock();
-        core.process(id).nanos(core.now)
+        let mut core = self.lock();
+        core.looks += 1;
+        let nanos = core.process(id).nanos(core.now);
+        let spins = core.looks > LOOKS;
+        if spins {
+            core.notice_spin();
+        }
+        drop(core);
+        // No time passes within a poll, so it would go on for ever.
+        assert!(!spins, "a task looks at the clock again and again");
+        nanos
     }
 
     pub(super) fn moment(&self, id: ProcessId, nanos: u64) -> u64 {
@@ -389,6 +414,7 @@ impl World {
     /// Polls one task, or lets the next moment come. False where there is nothing to come.
     pub fn step(&self) -> bool {
         let mut core = self.lock();
+        core.looks = 0;
         if !core.ready.is_empty() {
             let soon = core.alarms.next().is_some_and(|at| at <= core.now + SOON);
             let late = soon && core.chooser.seldom(ORDER, 2, LATE) == 1;
@@ -461,6 +487,12 @@ impl World {
     /// How many tasks panicked.
     pub fn panics(&self) -> u32 {
         self.lock().panics
+    }
+
+    /// The name of the task, if there is one, that looked at its clock again and again within one poll. It panicked
+    /// there.
+    pub fn spins(&self) -> Option<&'static str> {
+        self.lock().spins
     }
 
     /// A digest of all that happened so far.
