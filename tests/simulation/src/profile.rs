@@ -85,6 +85,8 @@ pub struct Profile {
     pub sweeps: u32,
     /// After how many of 1,000 requests the process stands still that sent them.
     pub stalls: u32,
+    /// How many of 1,000 answers are the last on their connection.
+    pub last: u32,
     /// How many of 1,000 lists are not answered, while everything else is.
     pub unread: u32,
     /// For how many session timeouts answers are swallowed, at least; 0 for half a second.

@@ -205,12 +205,13 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
     let retakes = faults.map_or(0, |(profile, _)| profile.retakes);
     let stalls = faults.map_or(0, |(profile, _)| profile.stalls);
     let (forbids, sweeps) = faults.map_or((0, 0), |(profile, _)| (profile.forbids, profile.sweeps));
+    let last = faults.map_or(0, |(profile, _)| profile.last);
     let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
     let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
     if faults.as_ref().is_some_and(exact) {
         return Weather { budget: Some(2), ..Weather::default() };
     }
-    let outsiders = Weather { meddles, retakes, forbids, sweeps, ..usual };
+    let outsiders = Weather { meddles, retakes, forbids, sweeps, last, ..usual };
     Weather { strikes, forgets, unread, swallowed, stalls, ..outsiders }
 }
 
@@ -273,6 +274,9 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
         faults::stall(&scene);
+        if let Some(task) = world.spins() {
+            ledger.fail(rules::SPINS, format!("a task looks at the clock without end: {task}"));
+        }
         ledger.check();
         check_servers(&scene);
         if !ledger.is_kept() {

@@ -203,8 +203,8 @@ impl Ledger {
     }
 
     /// Who is told that a lock is busy is told of one that holds it: of a permit, if it is a semaphore, and
-    /// not of itself.
-    pub fn check_holder(&self, who: &str, asking: &Asking, error: &LockError) {
+    /// not of itself. What calls left behind that were `dropped` may be in the way.
+    pub fn check_holder(&self, who: &str, asking: &Asking, error: &LockError, dropped: bool) {
         let Some(holder) = error.holder().filter(|_| error.is_busy()) else { return };
         let state = self.lock();
         let Some(mine) = state.asks.get(&asking.id) else { return };
@@ -214,9 +214,13 @@ impl Ledger {
         let held = state.held.values().any(|held| near(held.entry.lock, &held.entry.process));
         // Whoever steps down has a node for a moment that nobody holds yet.
         let is_stepping = self.plans[lock].family == Family::ReadWrite;
-        let mut alone = !held && !is_stepping && !state.asks.iter().any(asks);
+        let (mut alone, since) =
+            (!held && !is_stepping && !state.asks.iter().any(asks), mine.since);
         // What it held as one of several is deleted by then.
-        alone &= state.let_go.get(&lock).is_none_or(|at| at + UNDER_WAY < mine.since);
+        let is_clean = !dropped && state.let_go.get(&lock).is_none_or(|at| at + UNDER_WAY < since);
+        let mut answered = state.answered.iter().filter(|(_, at)| **at >= since);
+        let here = |who: Caller| who.is_some_and(|(by, _)| by == process.id());
+        let nobody_else = !answered.any(|((of, who), _)| *of == lock && here(*who));
         drop(state);
         let plan = &self.plans[lock];
         let path = format!("{}/{}", plan.directory(), holder.node);
@@ -224,13 +228,20 @@ impl Ledger {
             return;
         }
         let life = self.store.ensemble().life(&path, None);
-        if plan.has_permits() && life.is_none() {
+        if plan.has_permits() && life.is_none() && !dropped {
             return self.fail(super::NAMED, format!("{who}: {} has no permit", holder.node));
         }
         let owner = life.as_ref().map_or(0, |life| life.owner);
+        // Where names recur, a session makes one node at a time: what was made since it asked was made for it.
+        let is_new = life.as_ref().is_some_and(|life| life.born >= since) && plan.layout.is_plain();
+        // The one that it was told of may have gone since, and have had the same name.
+        let is_new = is_new && holder.owner.pid == Some(process.id().0 + 1);
+        let ensemble = self.store.ensemble();
+        let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
+        alone &= is_clean || is_new && nobody_else && one_session;
         // Perhaps it has held the lock with it, and is about to delete it.
         alone &= life.is_some_and(|life| !self.lock().noted.contains(&(life.czxid as u64)));
-        if alone && !plan.lingers && !plan.rests() && self.store.ensemble().is_of(owner, &process) {
+        if alone && !plan.lingers && !plan.rests() && ensemble.is_of(owner, &process) {
             self.fail(super::NAMED, format!("{who}: {path} is its own, and no other's"));
         }
     }
@@ -281,6 +292,10 @@ impl Ledger {
         if kind == ErrorKind::Busy && !held && !plan.rests() && self.has_been_left(asking, now) {
             let what = format!("{who}: {} is busy, and those in the way have left", plan.name);
             self.fail(super::BUSY, what);
+        }
+        if kind == ErrorKind::Unavailable && self.is_still_there(asking, now) {
+            let what = format!("{who}: who is first in {} is still there", plan.name);
+            self.fail(super::AVAILABLE, what);
         }
         match kind {
             ErrorKind::InvalidOption => self.check_used(who, lock, &process, since),

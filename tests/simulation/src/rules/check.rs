@@ -45,6 +45,7 @@ impl Ledger {
         let all_ran = !state.claims.is_empty() && self.world.idle_until().is_some();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.left_free(state, now));
+        found = found.or_else(|| self.left_waiting(state, now));
         found = found.or_else(|| self.nested(state, now)).or_else(|| self.turns_left(state, now));
         found = found.or_else(|| self.waits_for_the_lost(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
@@ -270,7 +271,7 @@ impl Ledger {
     }
 
     /// Whether the node of a guard that somebody deleted has been watched for some time, and nothing was missing.
-    fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
+    pub(super) fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
         let is_revocable = self.plans[held.entry.lock].is_revocable();
         let unwatched = if is_revocable { 0 } else { self.timeout / 4 };
         let watched = held.since + unwatched + UNDER_WAY < at;

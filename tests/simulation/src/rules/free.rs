@@ -4,8 +4,10 @@ use zklock_core::base::error::LockError;
 use zklock_simulator::ensemble::Life;
 
 use super::Rule;
-use super::asking::{LONG, LONG_WAIT};
-use super::ledger::{Ledger, State};
+use super::asking::{Ask, LONG, LONG_WAIT};
+use super::grants::UNDER_WAY;
+use super::ledger::{Held, Ledger, State};
+use crate::store::Ended;
 use crate::workload::{Family, Layout, LockPlan};
 
 /// How often it is looked at whether there is room for permits, in microseconds.
@@ -46,6 +48,41 @@ impl Ledger {
             waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
         });
         waits.next().map(|ask| self.plans[ask.lock].name)
+    }
+
+    /// Somebody waits in the process of a holder that was told that another deleted its node, and does not queue up.
+    pub(super) fn left_waiting(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let ensemble = self.store.ensemble();
+        let is_left = |held: &Held| {
+            let (lock, process) = (held.entry.lock, &held.entry.process);
+            let plan = &self.plans[lock];
+            let (Some((at, Ended::ByOthers)), Some(told)) = (held.gone, held.lost) else {
+                return false;
+            };
+            // Who waits for the only node has none.
+            let queues = plan.layout != Layout::OneNode && !plan.has_permits() && !plan.mixed;
+            let since = at.saturating_sub(self.timeout);
+            let waits = |ask: &Ask| {
+                let here = ask.lock == lock && ask.process.id() == process.id();
+                here && !ask.may_hold && ask.since < at && ask.until > now
+            };
+            told.max(at) + UNDER_WAY < now
+                && queues
+                && !plan.rests()
+                && process.is_alive()
+                && !process.is_paused()
+                && !state.closing.contains(&process.id())
+                && state.asks.values().any(waits)
+                && self.hears_at_once(held, (at, self.store.answered()))
+                && self.calm_for(now - since)
+                // That was the last that happened to its nodes.
+                && self.store.meddled_at().is_none_or(|meddled| meddled <= at)
+                && !ensemble.refused_since(since, process)
+                && !self.shows_strays(plan, since, process)
+                && ensemble.made_since(&plan.queue(), 0, process).is_empty()
+        };
+        let held = state.held.values().find(|held| is_left(held))?;
+        Some((super::NEXT, format!("{} is gone, and nobody there queues up", held.path)))
     }
 
     /// Permits that somebody waits for, while there is room for all who have nodes.

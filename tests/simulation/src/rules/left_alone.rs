@@ -1,9 +1,12 @@
-//! Locks of which nobody can say any more that they are busy.
+//! What is said of a lock at a deadline where a list is missing: of who was in the way, and has left or is still there.
 
 use std::time::Duration;
 
+use zklock_simulator::ensemble::Life;
+
 use super::asking::{Ask, Asking, LONG_WAIT};
 use super::ledger::Ledger;
+use crate::workload::BESIDE;
 
 /// How long before its deadline a caller asks who holds the lock, at most.
 const AHEAD: u64 = Duration::from_millis(500).as_micros() as u64;
@@ -11,7 +14,52 @@ const AHEAD: u64 = Duration::from_millis(500).as_micros() as u64;
 /// How long it takes to hear of a deletion, at most.
 const HEARD: u64 = 60_000;
 
+/// Whoever has longer to wait is told in time who is in the way, however slow the network is.
+const SLOW: u64 = 200_000;
+
+/// How long after it was shown them at most a caller knows who is in the way.
+const SHOWN: u64 = 100_000;
+
 impl Ledger {
+    /// Whether somebody who has waited for a lock, alone in its process, was shown who is first there, and that one has
+    /// not left since; and all that is missing are later lists.
+    pub(super) fn is_still_there(&self, asking: &Asking, now: u64) -> bool {
+        let state = self.lock();
+        let is_long = |mine: &&Ask| mine.until > mine.since + SLOW;
+        let Some(mine) = state.asks.get(&asking.id).filter(is_long) else { return false };
+        let (plan, process, since) = (&self.plans[mine.lock], mine.process.clone(), mine.since);
+        let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
+        let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
+        drop(state);
+        let (ensemble, directory) = (self.store.ensemble(), plan.directory() + "/");
+        let mut nodes: Vec<Life> = ensemble.lives();
+        let is_contender = |name: &str| !name.contains('/') && !name.starts_with(BESIDE);
+        nodes.retain(|life| {
+            life.owner != 0 && life.path.strip_prefix(&directory).is_some_and(is_contender)
+        });
+        let mut there = nodes.iter().filter(|life| life.gone.is_none());
+        let mut own = there.clone().filter(|life| ensemble.is_of(life.owner, &process));
+        let (Some(first), Some(own)) = (there.next(), own.next_back()) else { return false };
+        let before_it = |life: &&Life| life.czxid < first.czxid;
+        let has_left = |life: &Life| life.gone.is_some_and(|(at, _)| at < own.born);
+        let before = now - since + self.timeout;
+        alone
+            && since <= own.born
+            && nodes.iter().filter(before_it).all(has_left)
+            && ensemble.was_shown_by(own, now.saturating_sub(SHOWN))
+            // What kind of lock it is, other lists say.
+            && !plan.confused
+            && !plan.mixed
+            && !ensemble.is_of(first.owner, &process)
+            && !plan.rests()
+            && !process.is_paused()
+            && !self.is_closing(&process)
+            && self.store.only_lists_for(before)
+            && self.store.meddled_at().is_none_or(|at| at + before <= now)
+            && !self.shows_strays(plan, since, &process)
+            && !self.had_locks_below(plan, since)
+    }
+
     /// Whether somebody who has waited for a lock, alone in its process, was told that those in the way have left, and
     /// the one answer that is missing is the list of those who are there now.
     pub(super) fn has_been_left(&self, asking: &Asking, now: u64) -> bool {
@@ -25,10 +73,18 @@ impl Ledger {
         let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
         let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
         let let_go = state.let_go.get(&mine.lock).is_none_or(|at| *at < left);
-        let (waited, long) = (mine.since < left, now - mine.since);
+        let (waited, since, long) = (mine.since < left, mine.since, now - mine.since);
         drop(state);
-        let below = format!("/zklock/{}", plan.name);
+        let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}", plan.name));
+        let gone = |life: &Life| {
+            let other = life.owner != 0 && !ensemble.is_of(life.owner, &process);
+            life.gone.filter(|_| other && life.path.starts_with(&below)).map(|(at, _)| at)
+        };
+        let last = ensemble.lives().iter().filter_map(gone).max();
+        // A list sets the watch for permits, and may be what is missing.
+        let is_told = |at| !plan.has_permits() || ensemble.was_told_of(&below, at, &process);
         alone
+            && last.is_some_and(|last| last >= since && is_told(last))
             && let_go
             && waited
             && !plan.lingers
@@ -38,6 +94,6 @@ impl Ledger {
             && !self.store.is_one_unheard(long + self.timeout.max(LONG_WAIT))
             && !self.shows_strays(plan, left, &process)
             && !self.had_locks_below(plan, left)
-            && !self.store.ensemble().used_elsewhere(&below, left, &process)
+            && !ensemble.used_elsewhere(&below, left, &process)
     }
 }

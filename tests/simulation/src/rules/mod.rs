@@ -106,6 +106,8 @@ rules! {
     ROOM = "room", "Several permits are created one after the other under one hold of the inner lock, when there is room for all of them.";
     /// All who hold permits of kazoo's semaphore at a time have the same limit.
     ONE_LIMIT = "one-limit", "zklock compares it at each acquire, and fails with both numbers if they differ";
+    /// Whoever waits in the process of a holder whose node was deleted queues up as soon as that is told.
+    NEXT = "next-at-once", "The holder's node is deleted by somebody | the next is granted the lock at once";
     /// Permits that somebody waits for are not left free.
     RAISED = "room-is-used", "Waiters obey a new number at once.";
     /// Who is told that a lock is busy is told by whom.
@@ -120,6 +122,8 @@ rules! {
     LAYOUTS = "one-layout", "Within a process, a lock has one layout.";
     /// Nobody asks for the same thing without a pause.
     REPEATED = "pauses", "If an answer comes too late to prove anything, the client pauses before it asks again.";
+    /// Nobody keeps its thread while it waits.
+    SPINS = "lets-others-run", "Whoever waits for a time lets others run meanwhile, and does not look at the clock until it shows that time.";
     /// Nobody asks for a node that would be made after the connection is back.
     NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
@@ -165,5 +169,5 @@ rules! {
 pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
     EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
-    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN, KEPT_OUT, INSIDE,
+    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN, KEPT_OUT, INSIDE, SPINS,
 ];

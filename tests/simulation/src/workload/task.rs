@@ -324,9 +324,8 @@ impl Task {
                 self.hold(lock, share, guard, asking).await;
             }
             Some(Err(error)) => {
-                if self.crew.profile.cancels == 0 {
-                    self.crew.ledger.check_holder(&self.name, &asking, &error);
-                }
+                let dropped = self.crew.profile.cancels > 0;
+                self.crew.ledger.check_holder(&self.name, &asking, &error, dropped);
                 self.judge_of(plan, &error, Some(how));
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }
