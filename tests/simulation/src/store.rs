@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::ensemble::{Ensemble, Gone, Tally};
+use crate::ensemble::{Ensemble, Gone, Life, Tally};
 use crate::executor::World;
 
 /// There are no more locks than this.
@@ -262,16 +262,18 @@ impl Store {
 
     /// The session that owns a node.
     pub fn owner_of(&self, path: &str, czxid: Option<i64>) -> i64 {
-        // A reader that was a writer has the token of that one.
-        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life_of_a_client(path));
-        life.map_or(0, |life| life.owner)
+        self.life(path, czxid).map_or(0, |life| life.owner)
+    }
+
+    /// The life of a node, by its path and czxid. A reader that was a writer has the token of that one.
+    fn life(&self, path: &str, czxid: Option<i64>) -> Option<Life> {
+        let of_a_writer = || self.ensemble.life_beside(path, czxid?);
+        self.ensemble.life(path, czxid).or_else(of_a_writer)
     }
 
     /// How a node ended, by its path and czxid.
     pub fn end_of(&self, path: &str, czxid: Option<i64>) -> Option<(u64, Ended)> {
-        // A reader that was a writer has the token of that one.
-        let life =
-            self.ensemble.life(path, czxid).or_else(|| self.ensemble.life_of_a_client(path))?;
+        let life = self.life(path, czxid)?;
         let (at, gone) = life.gone?;
         let ended = match gone {
             Gone::SessionEnded if self.lock().killed.contains(&life.owner) => Ended::ByOthers,

@@ -36,11 +36,17 @@ impl Ensemble {
         })
     }
 
-    /// The last life of a node that was none of another program's, by its path.
-    pub fn life_of_a_client(&self, path: &str) -> Option<Life> {
+    /// The life of the node at a path that the owner of another one, given by its czxid, made while that was there:
+    /// the last of several.
+    pub fn life_beside(&self, path: &str, czxid: i64) -> Option<Life> {
         self.0.look(|machine| {
-            let is_it = |life: &&Life| life.path == path && life.owner < STRANGERS;
-            machine.journal.lives().iter().rev().find(is_it).cloned()
+            let lives = machine.journal.lives();
+            let other = lives.iter().rev().find(|life| life.czxid == czxid)?;
+            let beside = |life: &&Life| {
+                let there = other.gone.is_none_or(|(at, _)| life.born <= at);
+                life.path == path && life.owner == other.owner && life.czxid > czxid && there
+            };
+            lives.iter().rev().find(beside).cloned()
         })
     }
 
