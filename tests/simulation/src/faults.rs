@@ -51,6 +51,7 @@ enum Kind {
     Protect,
     Hush,
     Lapse,
+    Blank,
 }
 
 const USUAL: [Kind; 18] = [
@@ -124,6 +125,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Cuts => &CUTS,
         Faults::Deaf => &[Kind::Deafen],
         Faults::Clears => &CLEARS,
+        Faults::Blanks => &[Kind::Blank],
         Faults::Refusals => &REFUSALS,
         Faults::Held => &HELD,
         Faults::Closes => &[Kind::Close],
@@ -144,7 +146,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         // Together with the last one, or at any time.
         let at = match world.choose(3) {
             1 => before,
-            _ => u64::from(world.choose(100)) * timeout / 200,
+            _ => u64::from(world.choose(100)) * timeout / 200 * u64::from(profile.lasts.max(1)),
         };
         before = at;
         // Of those who have sessions by then.
@@ -340,6 +342,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         Kind::Contend => contend(scene, fault),
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
+        Kind::Blank => blank(scene, fault.lock),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
             store.refuses();
@@ -456,6 +459,18 @@ fn set_limit(scene: &Arc<Scene>, lock: usize, limit: u32) {
         let path = format!("/zklock/{}", plan.limit_node());
         let data = limit.to_be_bytes().to_vec();
         scene.store.ensemble().outsider(Operation::Set { path, data });
+    }
+}
+
+/// Another program makes the directory of kazoo's semaphore anew, and does not write the limit into it yet. That is in
+/// nobody's way, so that no rule makes an exception.
+fn blank(scene: &Arc<Scene>, lock: usize) {
+    let (plan, ensemble) = (&scene.crew.locks[lock], scene.store.ensemble());
+    if plan.has_permits() && plan.layout == Layout::Kazoo {
+        let path = plan.directory();
+        ensemble.prepare("/zklock");
+        ensemble.prepare(&path);
+        ensemble.outsider(Operation::Set { path, data: Vec::new() });
     }
 }
 

@@ -89,7 +89,8 @@ pub struct Profile {
     pub last: u32,
     /// How many of 1,000 lists are not answered, while everything else is.
     pub unread: u32,
-    /// For how many session timeouts answers are swallowed, at least; 0 for half a second.
+    /// For how many session timeouts answers are swallowed, at least, and in how many halves of them faults begin; 0
+    /// for half a second, and for one half.
     pub lasts: u32,
     /// How many of 1,000 rests are about as long as a session lasts; 0 for the usual number.
     pub rests: u32,
@@ -152,6 +153,8 @@ pub enum Faults {
     Deaf,
     /// Directories that go, and begin anew.
     Clears,
+    /// Limits of semaphores that are not written yet.
+    Blanks,
     /// Nodes that nobody may delete.
     Refusals,
     /// What befalls the nodes of those who hold for long.

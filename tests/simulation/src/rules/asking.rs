@@ -49,6 +49,7 @@ impl Drop for Asking {
             if ask.may_hold {
                 // What it held of several, or inside, is noted nowhere else.
                 state.let_go.insert(ask.lock, now);
+                state.part_ended.insert((ask.lock, ask.process.id()), now);
                 let plan = &self.ledger.plans[ask.lock];
                 if plan.layout == Layout::OneNode {
                     let (ensemble, below) = (self.ledger.store.ensemble(), plan.queue());
@@ -117,6 +118,12 @@ impl Ledger {
         let is_so =
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         self.lock().asks.values().any(is_so)
+    }
+
+    /// Whether a process has done so since then.
+    pub(super) fn was_part(&self, lock: usize, process: &Process, since: u64) -> bool {
+        let ended = self.lock().part_ended.get(&(lock, process.id())).copied();
+        ended.is_some_and(|at| at >= since) || self.is_part(lock, process)
     }
 
     fn asks_until(

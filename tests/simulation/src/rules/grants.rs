@@ -35,6 +35,7 @@ impl Ledger {
         gone: Option<(u64, Ended)>,
     ) {
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
+        self.check_lately(who, entry, path, gone);
         if plan.confused {
             return self.check_kinds(who, entry, path);
         }

@@ -101,6 +101,8 @@ pub(super) struct State {
     pub(super) noted: BTreeSet<u64>,
     /// Those with which somebody had the only node of a lock as one of several, or inside.
     pub(super) parts: BTreeSet<u64>,
+    /// When each process last ended to acquire a lock as one of several, or inside.
+    pub(super) part_ended: BTreeMap<(usize, ProcessId), u64>,
     /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
     /// Those that somebody means to delete, by their czxids.

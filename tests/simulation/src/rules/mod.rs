@@ -7,6 +7,7 @@ mod free;
 mod grants;
 mod kept_out;
 mod kinds;
+mod lately;
 mod ledger;
 mod left_alone;
 mod lingering;

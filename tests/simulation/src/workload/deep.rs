@@ -267,7 +267,8 @@ impl Task {
         let writes = matches!(deep.guard, AnyGuard::Write(_)) && deep._holding.is_none();
         // Inside of a mutex it has the node of that, and is refused.
         let mixed = self.crew.locks[deep.lock].mixed;
-        if !writes || mixed || !deep.noted.is_alone() || self.choose(3) != 1 {
+        let usual = self.crew.profile.steps_down;
+        if !writes || mixed || !deep.noted.is_alone() || !usual && self.choose(3) != 1 {
             return deep;
         }
         let Deep { lock, noted, _holding, guard, detached, _asking } = deep;
