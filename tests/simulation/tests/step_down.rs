@@ -1,10 +1,12 @@
-//! A writer that becomes a reader just after a standstill, and while its connection is down.
+//! A writer that becomes a reader: just after a standstill, while its connection is down, and shortly before
+//! somebody deletes its node.
 
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use zklock_core::coordinator::traits::Operation;
 use zklock_core::session::Session;
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options};
@@ -75,4 +77,33 @@ fn who_downgrades_asks_for_no_node_while_the_connection_is_down() {
         let made = ensemble.lives().iter().any(|life| life.path.contains("__READ__"));
         assert_eq!(made, in_time);
     }
+}
+
+/// How long it wrote counts as well, whenever between two heartbeats that was.
+#[test]
+fn who_wrote_and_read_for_longer_than_a_quarter_of_the_session_timeout_is_told_of_a_deletion_at_once()
+ {
+    let (world, ensemble, process, session) = start();
+    let (tell, told) = mpsc::channel();
+    let asleep = world.clone();
+    process.spawn(async move {
+        let _always = session.mutex("always").unwrap().acquire().await.unwrap();
+        let lock = session.rw_lock("orders").unwrap();
+        for (phase, part) in (0..10).flat_map(|phase| (0..5).map(move |part| (phase, part))) {
+            asleep.sleep_until(asleep.now() + 1_700_000 + phase * 170_000).await;
+            let writing = lock.write().await.unwrap();
+            let granted = asleep.now();
+            asleep.sleep_until(granted + part * 500_000).await;
+            let reading = writing.downgrade().await.unwrap();
+            asleep.sleep_until(granted + 2_550_000).await;
+            let deleted = asleep.now();
+            ensemble.outsider(Operation::Delete { path: reading.path().to_owned() });
+            reading.lost().await;
+            tell.send((phase, part, asleep.now() - deleted)).unwrap();
+        }
+    });
+    while world.now() < 600_000_000 && world.step() {}
+    let took: Vec<_> = told.try_iter().collect();
+    let late: Vec<_> = took.iter().filter(|(_, _, took)| *took > 20_000).collect();
+    assert!(took.len() == 50 && late.is_empty(), "{} times, late: {late:?}", took.len());
 }

@@ -373,7 +373,7 @@ impl Lease {
             }
             Some(mark) => {
                 let node = (&self.node.path, Some(&self.node));
-                mark.release(&self.generation, node, self.node.since)
+                mark.release(&self.generation, node, self.node.since())
             }
         }
     }

@@ -23,7 +23,7 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     // A node that is held for longer than a heartbeat is watched, so that its deletion is noticed
     // at once.
     let long = generation.lease().heartbeat() / 2;
-    let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
+    let long_held = nodes.iter().filter(|node| start.since(node.since()) >= long);
     for node in long_held {
         watch_own(&generation, node);
     }

@@ -93,8 +93,8 @@ pub struct HeldNode {
     /// The data with which it was created.
     pub payload: Option<Arc<[u8]>>,
     pub(super) told: Mutex<Told>,
-    /// Since when it is in the heartbeat's care.
-    pub since: Instant,
+    /// Since when it is in the heartbeat's care, or the node was that it replaces.
+    since: AtomicU64,
     /// When it was last known to exist.
     seen: AtomicU64,
     /// The version of its data, if known: when it changes, somebody may be asking for its release.
@@ -171,10 +171,19 @@ impl HeldNode {
         self.version.store(version, Ordering::Release);
     }
 
-    /// It replaces another node of this process: there was no grant under it.
+    /// Since when it is in the heartbeat's care, or the node was that it replaces.
+    pub fn since(&self) -> Instant {
+        Instant::from_nanos(self.since.load(Ordering::Acquire))
+    }
+
+    /// It replaces another node of this process: there was no grant under it. It is checked and watched when
+    /// that one would have been.
     pub fn continues(&self, other: &HeldNode) {
         self.tokens.continue_with(&other.tokens);
         self.revoked.fetch_or(other.is_revoked(), Ordering::AcqRel);
+        for (own, its) in [(&self.since, &other.since), (&self.seen, &other.seen)] {
+            own.fetch_min(its.load(Ordering::Acquire), Ordering::AcqRel);
+        }
     }
 
     /// A write of its data is under way until the returned value is dropped. Meanwhile nobody knows their
@@ -257,8 +266,9 @@ impl Generation {
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
         let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
-        let since = self.lease.clock().now();
-        let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
+        let now = self.lease.clock().now().as_nanos();
+        let [since, seen] = [now; 2].map(AtomicU64::new);
+        let version = AtomicI32::new(0);
         let writes = AtomicU32::new(0);
         let node = Arc::new(HeldNode {
             path: path.clone(),

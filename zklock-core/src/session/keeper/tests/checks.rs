@@ -228,7 +228,7 @@ async fn a_node_that_may_not_be_read_keeps_no_other_from_being_checked() {
     kept.generation.coordinator().delete("/gone").await.unwrap();
     sleep(T / 6 + MOMENT).await;
     assert!(gone.is_gone() && kept.is_valid(&unreadable) && !unreadable.is_gone());
-    assert!([&unreadable, &other].iter().all(|node| node.seen() > node.since));
+    assert!([&unreadable, &other].iter().all(|node| node.seen() > node.since()));
     drop(full);
 }
 
