@@ -1,13 +1,14 @@
 //! A lease: a node of this process at the head of its queue, and whether it is still valid.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_lite::future::or;
 use tokio::sync::futures::Notified;
+use tokio::sync::watch;
 
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::clock::Instant;
@@ -21,7 +22,7 @@ use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
 use crate::session::lease_clock::Term;
 use crate::session::own_watch::{OwnWatch, watch_own};
-use crate::session::releaser::{DeleteOptions, Deletion, Doomed, or_forgotten};
+use crate::session::releaser::{DeleteOptions, Deletion, Doomed, Told, or_forgotten};
 
 /// A node that holds a lock. When it is dropped, the releaser deletes the node.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Lease {
     delete_options: DeleteOptions,
     mark: Option<Box<ReleaseMark>>,
     released: AtomicBool,
+    /// The deletion of a node that was let go, for its holder, who has not given it back.
+    let_go: OnceLock<Told>,
     lingers: bool,
     /// The number of contenders that were ahead of its node at first.
     ahead: u32,
@@ -174,10 +177,11 @@ impl QueuedNode {
         } else if generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
-        let (released, delete_options) = (AtomicBool::new(false), self.delete_options);
+        let (released, let_go) = (AtomicBool::new(false), OnceLock::new());
+        let delete_options = self.delete_options;
         let (mark, lingers) = (self.mark.take(), self.lingers);
         let ahead = self.ahead.map_or(0, |ahead| ahead.get() - 1);
-        Ok(Lease { generation, node, delete_options, mark, released, lingers, ahead })
+        Ok(Lease { generation, node, delete_options, mark, released, let_go, lingers, ahead })
     }
 
     /// Turns a node that replaces another one of this process into a lease, if that of the other one is
@@ -356,9 +360,14 @@ impl Lease {
         }
     }
 
-    /// Sends the deletion of the node. `None` if that was done before, or if the node stays for a
-    /// while.
+    /// Sends the deletion of the node, or waits for it if the node was let go. `None` if that was done before in
+    /// another way, or if the node stays for a while.
     pub fn release(&self) -> Option<Deletion> {
+        let going = || Some(Deletion::of_another(&self.generation, self.let_go.get()?.clone()));
+        self.begin_release().or_else(going)
+    }
+
+    fn begin_release(&self) -> Option<Deletion> {
         if self.released.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -412,7 +421,14 @@ impl Lease {
         if !self.is_valid() {
             self.was_lost();
         }
-        drop(self.release());
+        let (tell, told) = watch::channel(None);
+        // Before it is deleted, so that whoever gives it back then finds it.
+        if self.let_go.set(told).is_ok()
+            && let Some(deletion) = self.begin_release()
+        {
+            let going = async move { drop(tell.send_replace(Some(deletion.await))) };
+            self.generation.spawner().spawn(going);
+        }
     }
 
     /// The generation that the lease belongs to.
@@ -423,6 +439,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        drop(self.release());
+        drop(self.begin_release());
     }
 }

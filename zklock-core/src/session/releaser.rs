@@ -14,7 +14,7 @@ mod deletions;
 mod replies;
 
 pub use creation::PendingCreate;
-pub use deletion::{DeleteOptions, Deletion, Doomed, Which};
+pub use deletion::{DeleteOptions, Deletion, Doomed, Told, Which};
 pub use deletions::Deletions;
 pub use replies::{back_off, more, or_forgotten};
 

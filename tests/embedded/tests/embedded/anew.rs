@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Embedded, ErrorKind, LockOptions, RwLock, Session, StopAt, carry};
+use zklock::{Embedded, ErrorKind, Guard, LockOptions, RwLock, Session, StopAt, carry, kind};
+use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::reentrancy::leaves_behind;
-use crate::support::{on, store};
+use crate::support::{client, on, store};
 
 /// Longer than anybody waits who does not wait for ever.
 const LONG: Duration = Duration::from_secs(10);
@@ -159,4 +160,35 @@ async fn a_thread_waits_for_what_keeps_what_it_lost_elsewhere() {
     let error = mutex.blocking_acquire_timeout(LONG).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error:#}");
     drop((here, outer));
+}
+
+/// It goes, and its deletion takes a while.
+async fn is_gone_when_it_is_released<K: kind::Kind>(store: &Embedded, lost: Guard<K>) {
+    let path = lost.path().to_owned();
+    assert!(lost.release().await.unwrap_err().is_lost());
+    assert!(client(store).await.get(&path).await.is_err(), "{path} is still there");
+}
+
+/// What it lost is in nobody's way, and is being deleted since then: a release waits for that like any other. Readers
+/// share the node.
+#[tokio::test(start_paused = true)]
+async fn who_has_begun_anew_and_releases_what_it_lost_waits_until_its_node_is_gone() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_options(strict());
+    let [one, other] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    assert_eq!(one.path(), other.path());
+    let semaphore = session.semaphore("b", 4).unwrap().with_options(strict());
+    let permits = semaphore.acquire_many(2).await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    lose(&store, &session).await;
+    for path in [one.path(), permits.path()] {
+        faults.inject(Fault::lose_request().on(Op::Delete).path(path).times(5));
+    }
+    let anew = (lock.read().await.unwrap(), semaphore.acquire_many(2).await.unwrap());
+    tokio::join!(
+        is_gone_when_it_is_released(&store, one),
+        is_gone_when_it_is_released(&store, other),
+        is_gone_when_it_is_released(&store, permits)
+    );
+    assert!(anew.0.is_valid() && anew.1.is_valid());
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::replies::{back_off, in_time, more};
 use super::{Background, Turn, Unfinished};
 use crate::base::clock::{Instant, Sleep};
@@ -64,6 +66,9 @@ impl Sent {
     }
 }
 
+/// The outcome of a deletion, as soon as there is one, for those who wait for it.
+pub type Told = watch::Receiver<Option<Result<(), RequestError>>>;
+
 /// Options of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
@@ -103,6 +108,19 @@ impl Deletion {
         let (begun, sent) = (generation.lease().clock().now(), Sent::default());
         let first = doomed.attempt(generation, &sent);
         let work = delete_until_gone(pending, generation.clone(), doomed, sent.clone(), first);
+        let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
+        let (limit, together) = (None, Together::default());
+        Deletion { generation, begun, sent, work, limit, together }
+    }
+
+    /// The same of a deletion that somebody else sees to, and tells the outcome of. If nobody does any more, the
+    /// node has gone in another way.
+    pub fn of_another(generation: &Arc<Generation>, mut told: Told) -> Self {
+        let (begun, sent) = (generation.lease().clock().now(), Sent::default());
+        let work = async move {
+            let outcome = told.wait_for(Option::is_some).await.ok();
+            outcome.and_then(|outcome| outcome.clone()).unwrap_or(Ok(()))
+        };
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
         let (limit, together) = (None, Together::default());
         Deletion { generation, begun, sent, work, limit, together }
