@@ -1,6 +1,8 @@
 //! The node of a writer that is downgraded to a reader.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_lite::future::or;
 
@@ -80,10 +82,11 @@ pub async fn stand_in(
         }
         let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
         let checked = is_there(generation, writer.path().clone(), writer.only());
-        let made = match or_forgotten(generation, patience, created).await {
+        let look = || until_lost(writer, patience, coordinator.get(&path));
+        let made = match until_lost(writer, patience, created).await {
             Ok(created) => Ok(created.stat.czxid),
             // Created by an attempt that was not answered.
-            Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
+            Err(RequestError::NodeExists) => match look().await {
                 Ok((_, stat)) if Which::Newer(before).is(&stat, generation) => {
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
@@ -92,7 +95,7 @@ pub async fn stand_in(
                     // What an earlier attempt created is not there any more.
                     in_doubt = None;
                     let stands = is_there(generation, writer.path().clone(), writer.only());
-                    match or_forgotten(generation, patience, stands).await {
+                    match until_lost(writer, patience, stands).await {
                         // The server silently replaced the session, and deletes the writer's node.
                         Ok(true) => {
                             generation.end();
@@ -125,7 +128,7 @@ pub async fn stand_in(
         let made = match made {
             Ok(czxid) => {
                 in_doubt = Some(Which::Czxid(czxid));
-                or_forgotten(generation, patience, checked).await.map(|stands| (czxid, stands))
+                until_lost(writer, patience, checked).await.map(|stands| (czxid, stands))
             }
             Err(error) => Err(error),
         };
@@ -162,4 +165,18 @@ pub async fn stand_in(
             Err(node) => node.forget(),
         }
     }
+}
+
+/// Waits for a reply for the given time, and no longer than the writer holds the lock. Without a reply, it may
+/// have been lost.
+async fn until_lost<T>(
+    writer: &Lease,
+    patience: Duration,
+    reply: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    let lost = async {
+        writer.lost().await;
+        Err(RequestError::ConnectionLoss)
+    };
+    or(or_forgotten(writer.generation(), patience, reply), lost).await
 }

@@ -36,9 +36,8 @@ impl RwLockWriteGuard {
     /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again,
     /// [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
     /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
-    /// lock is held as before), and [`ErrorKind::Lost`] if the lock is lost before or
-    /// during the downgrade. If a request is not answered, this last error may come seconds after the
-    /// loss.
+    /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
+    /// during the downgrade.
     ///
     /// # Cancel safety
     ///

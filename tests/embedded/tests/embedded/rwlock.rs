@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zklock::driver::LockDriver;
 use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{
@@ -290,32 +290,38 @@ async fn a_step_down_whose_node_is_not_found_at_once_looks_again() {
 }
 
 /// Somebody deletes the writer's node with its directory, whose numbers then begin anew, so that another reader has
-/// the name that the reader's node would have. That says nothing of the session.
+/// the name that the reader's node would have. That says nothing of the session, also where nothing else tells that
+/// the writer's node is gone.
 #[tokio::test(start_paused = true)]
 async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock() {
-    let (store, session) = store();
-    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
-    let beside = session.mutex("b").unwrap().acquire().await.unwrap();
-    let writing = lock(&session).write().await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().id);
-    let (path, stranger, other) =
-        (writing.node_path().to_owned(), client(&store).await, on(&store));
-    faults.hold_requests();
-    let stepping = crate::spawn(writing.downgrade());
-    settle().await;
-    stranger.delete(&path).await.unwrap();
-    stranger.delete("/zklock/a").await.unwrap();
-    let reading = lock(&other).read().await.unwrap();
-    let number = |path: &str| path[path.len() - 10..].to_owned();
-    assert_eq!(number(reading.node_path()), number(&path));
-    faults.release();
-    let refused = stepping.await.unwrap().unwrap_err();
-    assert!(refused.error().is_lost(), "{refused}");
-    drop(refused);
-    settle().await;
-    assert!(beside.is_valid() && reading.is_valid());
-    beside.release().await.unwrap();
-    reading.release().await.unwrap();
+    for is_watched in [true, false] {
+        let (store, session) = store();
+        let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+        let beside = session.mutex("b").unwrap().acquire().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        if !is_watched {
+            faults.inject(Fault::forget_reply().on(Op::Get).path("/a/"));
+        }
+        let writing = lock(&session).write().await.unwrap();
+        settle().await;
+        let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+        faults.hold_requests();
+        let stepping = crate::spawn(writing.downgrade());
+        settle().await;
+        stranger.delete(&path).await.unwrap();
+        stranger.delete("/zklock/a").await.unwrap();
+        let reading = lock(&other).read().await.unwrap();
+        let number = |path: &str| path[path.len() - 10..].to_owned();
+        assert_eq!(number(reading.path()), number(&path));
+        faults.release();
+        let refused = stepping.await.unwrap().unwrap_err();
+        assert!(refused.error().is_lost(), "{refused}");
+        drop(refused);
+        settle().await;
+        assert!(beside.is_valid() && reading.is_valid());
+        beside.release().await.unwrap();
+        reading.release().await.unwrap();
+    }
 }
 
 /// No creation of the reader's node is answered, and somebody deletes it and the writer's with their directory. The
@@ -417,6 +423,38 @@ async fn waiting_readers_enter_beside_a_step_down_in_a_retired_session_too() {
         settle().await;
         assert!(!store.sessions().contains(&old), "{stuck}");
         drop(timeout(Duration::from_secs(1), later).await.expect("as well").unwrap());
+    }
+}
+
+/// It waits for no answer for longer than it holds the lock: to the creation, to the look at what a creation in doubt
+/// has made, and to the question whether its own node is there.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_nobody_answers_is_told_of_the_loss_at_once() {
+    let forgets = |op, path| Fault::forget_reply().on(op).path(path);
+    let in_doubt = Fault::lose_reply().on(Op::Create).path("__READ__");
+    for unanswered in [
+        vec![forgets(Op::Create, "__READ__")],
+        vec![in_doubt, forgets(Op::Get, "__READ__")],
+        vec![forgets(Op::Multi, "__WRIT__")],
+    ] {
+        let (store, session) = store();
+        let writing = lock(&session).write().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+        println!("{unanswered:?}");
+        unanswered.into_iter().for_each(|fault| faults.inject(fault));
+        let stepping = crate::spawn(writing.downgrade());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!stepping.is_finished());
+        stranger.delete(&path).await.unwrap();
+        let start = Instant::now();
+        let refused =
+            timeout(Duration::from_secs(30), stepping).await.unwrap().unwrap().unwrap_err();
+        assert!(refused.error().is_lost(), "{refused}");
+        assert!(start.elapsed() < Duration::from_millis(100), "after {:?}", start.elapsed());
+        drop(refused);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(queue(&store).await, "");
     }
 }
 
