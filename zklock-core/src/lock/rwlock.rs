@@ -31,9 +31,9 @@ use crate::session::handle::Session;
 /// [detached](crate::guard::typed::Guard::detach) it. A task that always acquires the next guard
 /// before it drops the last one keeps writers out for as long as it does so. It applies only to
 /// handles of one session that share a node: a read through a `fair` handle, through one with
-/// another `stop_at` or `lock_delay`, or through another session has its own node behind the
-/// writer's, and the caller waits for itself. This is logged after one second, and at a deadline
-/// the busy error says so.
+/// another `stop_at`, `lock_delay` or `vanished`, or through another session has its own node
+/// behind the writer's, and the caller waits for itself: without a deadline for ever. This is
+/// logged after one second, and at a deadline the busy error says so.
 ///
 /// Inside the scope of a writer, the lock can be acquired for reading and for writing; inside that
 /// of a reader, for reading only. To acquire it for writing there fails at once with

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{LockError, LockOptions, Session, StopAt};
+use zklock::{LockError, LockOptions, RetryPolicy, Session, StopAt};
 use zklock_test_support::Warnings;
 
 use crate::support::{contenders, on, store};
@@ -11,7 +11,7 @@ use crate::support::{contenders, on, store};
 const DELAY: Duration = Duration::from_secs(5);
 
 /// Options that do not share a node with each other.
-fn kinds() -> [LockOptions; 5] {
+fn kinds() -> [LockOptions; 6] {
     // A try has its answer, however slow the machine is.
     let plain = LockOptions::default().timeout(Duration::from_secs(60));
     [
@@ -20,6 +20,7 @@ fn kinds() -> [LockOptions; 5] {
         plain.lock_delay(DELAY),
         plain.hold_at_least(Duration::from_millis(10)),
         plain.fair(true),
+        plain.vanished(RetryPolicy::NEVER),
     ]
 }
 
@@ -133,7 +134,10 @@ async fn who_lost_it_through_one_handle_starts_anew_through_another() {
 async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
     let (plain, strict) = (LockOptions::default(), LockOptions::default().stop_at(StopAt::Suspect));
     let warnings = Warnings::collect();
-    for (first, second) in [(plain, strict), (strict, plain), (plain.fair(true), plain)] {
+    let impatient = plain.vanished(RetryPolicy::NEVER);
+    for (first, second) in
+        [(plain, strict), (strict, plain), (plain.fair(true), plain), (plain, impatient)]
+    {
         let (store, session) = store();
         let reading = rw_lock(&session, first).read().await.unwrap();
         let elsewhere = rw_lock(&on(&store), plain);
@@ -144,6 +148,8 @@ async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
         assert!(waiting.is_err());
         assert_eq!(warnings.take().len(), 1);
         assert_told(&lock.read_timeout(LONG).await.unwrap_err());
+        assert_told(&lock.try_read().await.unwrap_err());
+        assert_told(&lock.read_tries().await.unwrap_err());
         // Inside the scope of the first it is nested.
         drop(reading.scope(lock.read()).await.unwrap());
         drop(warnings.take());
