@@ -211,8 +211,8 @@ impl LockOptions {
     /// later waiter overtakes it meanwhile, not even one for fewer permits.
     ///
     /// A waiter loses its place and queues up again if its ZooKeeper session ends, or is replaced: because a
-    /// deletion was refused, or because the server differs from its leader. A waiter for permits also loses it
-    /// after a silence that is longer than a lease.
+    /// deletion was refused, or because the server differs from its leader. The first who waits for permits also
+    /// loses it after a silence that is longer than a lease.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

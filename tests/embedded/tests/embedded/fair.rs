@@ -230,3 +230,38 @@ async fn a_blocking_acquire_of_permits_behind_its_own_thread_is_refused() {
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap();
 }
+
+/// What is in the queue of ZooKeeper stays there while its session lives on. But whoever is the first to wait for
+/// permits has the inner lock, and loses it with its lease.
+#[tokio::test(start_paused = true)]
+async fn after_a_silence_longer_than_a_lease_only_the_first_who_waits_for_permits_has_lost_its_place()
+ {
+    for (kazoo, is_long) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (store, session) = store();
+        let [here, there, holder] =
+            [session.clone(), on(&store), on(&store)].map(|of| fair_semaphore(&of, 1, kazoo));
+        let held = holder.acquire().await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        for (number, semaphore) in [&here, &here, &there].into_iter().enumerate() {
+            let (semaphore, order) = (semaphore.clone(), order.clone());
+            tasks.spawn(async move {
+                let permit = semaphore.acquire().await.unwrap();
+                order.lock().unwrap().push(number);
+                permit.release().await.unwrap();
+            });
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let (id, lease) = (session.zookeeper_session(), session.timing().unwrap().lease);
+        let faults = store.faults(id.unwrap().0);
+        faults.disconnect();
+        tokio::time::sleep(if is_long { lease * 5 / 4 } else { lease / 2 }).await;
+        faults.reconnect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(session.zookeeper_session(), id);
+        held.release().await.unwrap();
+        tasks.join_all().await;
+        let expected = if is_long { [1, 2, 0] } else { [0, 1, 2] };
+        assert_eq!(*order.lock().unwrap(), expected, "kazoo {kazoo}, long {is_long}");
+    }
+}
