@@ -97,7 +97,7 @@ fn who_wrote_and_read_for_longer_than_a_quarter_of_the_session_timeout_is_told_o
             let reading = writing.downgrade().await.unwrap();
             asleep.sleep_until(granted + 2_550_000).await;
             let deleted = asleep.now();
-            ensemble.outsider(Operation::Delete { path: reading.path().to_owned() });
+            ensemble.outsider(Operation::Delete { path: reading.node_path().to_owned() });
             reading.lost().await;
             tell.send((phase, part, asleep.now() - deleted)).unwrap();
         }

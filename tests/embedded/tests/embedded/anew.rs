@@ -164,7 +164,7 @@ async fn a_thread_waits_for_what_keeps_what_it_lost_elsewhere() {
 
 /// It goes, and its deletion takes a while.
 async fn is_gone_when_it_is_released<K: kind::Kind>(store: &Embedded, lost: Guard<K>) {
-    let path = lost.path().to_owned();
+    let path = lost.node_path().to_owned();
     assert!(lost.release().await.unwrap_err().is_lost());
     assert!(client(store).await.get(&path).await.is_err(), "{path} is still there");
 }
@@ -176,12 +176,12 @@ async fn who_has_begun_anew_and_releases_what_it_lost_waits_until_its_node_is_go
     let (store, session) = store();
     let lock = session.rw_lock("a").unwrap().with_options(strict());
     let [one, other] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
-    assert_eq!(one.path(), other.path());
+    assert_eq!(one.node_path(), other.node_path());
     let semaphore = session.semaphore("b", 4).unwrap().with_options(strict());
     let permits = semaphore.acquire_many(2).await.unwrap();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
     lose(&store, &session).await;
-    for path in [one.path(), permits.path()] {
+    for path in [one.node_path(), permits.node_path()] {
         faults.inject(Fault::lose_request().on(Op::Delete).path(path).times(5));
     }
     let anew = (lock.read().await.unwrap(), semaphore.acquire_many(2).await.unwrap());

@@ -1,7 +1,7 @@
 //! Locks whose acquires have nodes of their own, many of them at once.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -231,6 +231,35 @@ async fn a_blocking_acquire_of_permits_behind_its_own_thread_is_refused() {
     waiting.await.unwrap().unwrap();
 }
 
+/// Who asks for the holders may be the last who refers to one of them that leaves, and to its queue.
+#[test]
+fn threads_wait_for_permits_while_holders_with_queues_of_their_own_leave() {
+    const ROUNDS: usize = 300;
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (_store, session) = prompt();
+        let fair = || fair_semaphore(&session, 2, false);
+        let plain = || session.semaphore("permits", 2).unwrap();
+        let kept = plain();
+        std::thread::scope(|scope| {
+            for number in 0..6 {
+                let (fair, plain, session) = (&fair, &plain, &session);
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let semaphore = if number < 3 { fair() } else { plain() };
+                        drop(semaphore.blocking_acquire().unwrap());
+                        // It looks at all holders.
+                        drop(session.local_contenders());
+                    }
+                });
+            }
+        });
+        drop(kept);
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("they wait for each other");
+}
+
 /// What is in the queue of ZooKeeper stays there while its session lives on. But whoever is the first to wait for
 /// permits has the inner lock, and loses it with its lease.
 #[tokio::test(start_paused = true)]
@@ -253,7 +282,7 @@ async fn after_a_silence_longer_than_a_lease_only_the_first_who_waits_for_permit
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let (id, lease) = (session.zookeeper_session(), session.timing().unwrap().lease);
-        let faults = store.faults(id.unwrap().0);
+        let faults = store.faults(id.unwrap().id);
         faults.disconnect();
         tokio::time::sleep(if is_long { lease * 5 / 4 } else { lease / 2 }).await;
         faults.reconnect();

@@ -298,13 +298,14 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
         let (store, session) = store();
         let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
         let beside = session.mutex("b").unwrap().acquire().await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
         if !is_watched {
             faults.inject(Fault::forget_reply().on(Op::Get).path("/a/"));
         }
         let writing = lock(&session).write().await.unwrap();
         settle().await;
-        let (path, stranger, other) = (writing.path().to_owned(), client(&store).await, on(&store));
+        let (path, stranger, other) =
+            (writing.node_path().to_owned(), client(&store).await, on(&store));
         faults.hold_requests();
         let stepping = crate::spawn(writing.downgrade());
         settle().await;
@@ -312,7 +313,7 @@ async fn a_step_down_to_a_name_that_is_anothers_by_now_costs_only_its_own_lock()
         stranger.delete("/zklock/a").await.unwrap();
         let reading = lock(&other).read().await.unwrap();
         let number = |path: &str| path[path.len() - 10..].to_owned();
-        assert_eq!(number(reading.path()), number(&path));
+        assert_eq!(number(reading.node_path()), number(&path));
         faults.release();
         let refused = stepping.await.unwrap().unwrap_err();
         assert!(refused.error().is_lost(), "{refused}");
@@ -439,8 +440,8 @@ async fn a_step_down_that_nobody_answers_is_told_of_the_loss_at_once() {
     ] {
         let (store, session) = store();
         let writing = lock(&session).write().await.unwrap();
-        let faults = store.faults(session.zookeeper_session().unwrap().0);
-        let (path, stranger) = (writing.path().to_owned(), client(&store).await);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        let (path, stranger) = (writing.node_path().to_owned(), client(&store).await);
         println!("{unanswered:?}");
         unanswered.into_iter().for_each(|fault| faults.inject(fault));
         let stepping = crate::spawn(writing.downgrade());
@@ -656,6 +657,40 @@ async fn after_a_step_down_that_is_refused_carried_calls_go_on() {
     assert_eq!(refused.error().kind(), ErrorKind::Unauthorized, "{refused}");
     drop(refused);
     call.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+}
+
+/// Where the writer goes on, such a call is not nested in it, and waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_while_a_step_down_is_refused_waits_for_the_writer() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    let writing = lock(&session).write().await.unwrap();
+    let token = writing.fencing_token();
+    let calls = writing.scope(async {
+        [(10, 1), (10, 100), (200, 1)].map(|(ms, seconds)| {
+            let lock = lock(&session);
+            crate::spawn(carry(async move {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                let nested = lock.write_timeout(Duration::from_secs(seconds)).await?;
+                Ok::<_, LockError>(nested.fencing_token())
+            }))
+        })
+    });
+    let [gives_up, during, after] = calls.await;
+    faults.delay_replies(Duration::from_millis(50));
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unauthorized, "{refused}");
+    let writing = refused.into_guard();
+    assert_eq!(after.await.unwrap().unwrap(), token, "it is nested again");
+    let error = gives_up.await.unwrap().unwrap_err();
+    let here = Some(std::process::id());
+    assert!(error.is_busy() && error.holder().is_some_and(|h| h.owner.pid == here), "{error:#}");
+    assert!(!during.is_finished() && writing.is_valid());
+    writing.release().await.unwrap();
+    assert!(during.await.unwrap().unwrap() > token);
     settle().await;
     assert_eq!(queue(&store).await, "");
 }

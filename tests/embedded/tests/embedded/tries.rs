@@ -260,6 +260,41 @@ async fn a_try_for_a_permit_behind_a_waiter_is_busy_whatever_is_late() {
     }
 }
 
+/// A waiter is behind them. Until it hears that they have gone, the semaphore is busy, and not with them.
+#[tokio::test(start_paused = true)]
+async fn a_try_for_a_permit_whose_holders_have_gone_is_not_busy_with_them() {
+    for (kazoo, after) in
+        [false, true].into_iter().flat_map(|kazoo| (0..100).map(move |ms| (kazoo, ms)))
+    {
+        let (store, session) = slow();
+        let printers = |session: &Session| {
+            let printers = session.semaphore("printers", 2).unwrap();
+            if kazoo { printers.with_driver(Kazoo::default()) } else { printers }
+        };
+        let held = printers(&on(&store)).acquire_many(2).await.unwrap();
+        let lock = printers(&session);
+        let waits = crate::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await }
+        });
+        answers(10).await;
+        let busy = lock.try_acquire().await.unwrap_err();
+        assert!(busy.is_busy() && busy.holder().is_some(), "{busy}");
+        held.release().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        let tried = lock.try_acquire().await;
+        if let Err(error) = &tried {
+            let heard = ANSWER + Duration::from_millis(10);
+            let is_early = Duration::from_millis(after) < heard;
+            assert!(
+                is_early && error.is_busy() && error.holder().is_none(),
+                "kazoo {kazoo}, after {after} ms: {error}"
+            );
+        }
+        drop((tried, waits.await.unwrap().unwrap()));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_try_for_a_permit_is_not_busy_where_it_is_not_said_who_has_them() {
     let (store, session) = store();
