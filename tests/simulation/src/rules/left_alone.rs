@@ -64,9 +64,8 @@ impl Ledger {
     /// the one answer that is missing is the list of those who are there now.
     pub(super) fn has_been_left(&self, asking: &Asking, now: u64) -> bool {
         let state = self.lock();
-        let Some(mine) = state.asks.get(&asking.id).filter(|mine| mine.until > mine.since) else {
-            return false;
-        };
+        let is_long = |mine: &&Ask| mine.until > mine.since + SLOW;
+        let Some(mine) = state.asks.get(&asking.id).filter(is_long) else { return false };
         let (plan, process) = (&self.plans[mine.lock], mine.process.clone());
         let ahead = ((mine.until - mine.since) / 4).min(AHEAD);
         let left = now.saturating_sub(ahead + HEARD);
