@@ -43,7 +43,7 @@ impl Curator {
         let key: Vec<u8> = files.iter().flat_map(read).chain(jars.bytes()).collect();
         let classes = install::once("curator", &key, |classes| {
             let mut javac = java::command("javac");
-            javac.arg("-d").arg(classes).args(["-cp", &jars]).args(&files);
+            javac.args(["-encoding", "UTF-8", "-cp", &jars, "-d"]).arg(classes).args(&files);
             let output = javac.output().expect("javac runs");
             let said = || String::from_utf8_lossy(&output.stderr).into_owned();
             if output.status.success() { Ok(()) } else { Err(said()) }
