@@ -53,9 +53,7 @@ impl AcquireLoop<'_> {
         own: Option<Age>,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Arc<Listed>>, Setback> {
-        // Whoever leaves makes no room for more than there is in all.
-        let most = self.target.driver.most().unwrap_or(usize::MAX);
-        let obstacle = match others.first().filter(|_| self.request.together <= most) {
+        let obstacle = match others.first() {
             Some(head) => self.obstacle(generation, head.clone(), excess),
             None => self.closed_to_all(generation),
         };
@@ -72,7 +70,7 @@ impl AcquireLoop<'_> {
         known
     }
 
-    /// What a caller waits for if there are not enough permits whoever leaves.
+    /// What a caller waits for if there are no other nodes and still not enough permits.
     fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
         let most = self.target.driver.most().unwrap_or_default();
         let unavailable = Some(Arc::from(format!("its limit is {most}")));

@@ -446,7 +446,7 @@ impl Session {
     /// again until the [handoffs](crate::base::options::LockOptions::handoffs) end.
     ///
     /// A caller that wants more permits than there are waits until the limit is that high, ahead of all who come
-    /// later; at a deadline the busy error says what the limit is.
+    /// later.
     ///
     /// # Errors
     ///

@@ -395,37 +395,6 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     assert_eq!(leases(&store).await, 0);
 }
 
-/// Whoever holds one is not in the way of who wants more than there are.
-#[tokio::test(start_paused = true)]
-async fn who_wants_more_permits_than_a_node_allows_is_told_the_limit() {
-    let (store, session) = store();
-    let semaphore = |session: &Session| {
-        session.semaphore_with_limit_at("printers", "limits/printers", 2).unwrap()
-    };
-    let [holder, more] = [semaphore(&session), semaphore(&on(&store))];
-    for is_held in [true, false] {
-        let held = if is_held { Some(holder.acquire().await.unwrap()) } else { None };
-        for wanted in [3, 5] {
-            let second = Duration::from_secs(1);
-            let timed = more.acquire_many_timeout(wanted, second).await;
-            for error in [more.try_acquire_many(wanted).await, timed] {
-                let error = error.unwrap_err();
-                assert!(
-                    error.is_busy() && format!("{error:#}").contains("limit is 2"),
-                    "{error:#}"
-                );
-            }
-        }
-        drop(held);
-        settle().await;
-    }
-    let waiting = crate::spawn(async move { more.acquire_many(3).await });
-    settle().await;
-    assert!(!waiting.is_finished());
-    client(&store).await.set("/zklock/limits/printers", &[0, 0, 0, 3]).await.unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap().permits(), 3);
-}
-
 /// Whoever waits for it runs inside the call.
 #[test]
 fn whoever_is_woken_by_the_making_of_a_limit_may_look_at_the_session() {
