@@ -161,9 +161,7 @@ impl Sweep {
 
         let work = async { self.work(&victim, &first, case.kind, case.scene, &lock, &rule).await };
         let contest = async {
-            while rule.hits() == 0 {
-                sleep(Duration::from_millis(2)).await;
-            }
+            until_hit(&rule).await;
             if case.fault == Fault::BlackHole {
                 proxy.black_hole(true);
             }
@@ -188,14 +186,8 @@ impl Sweep {
                 let healed = (Instant::now(), monotonic_ns());
                 if let Some((again, (_, OpCode::Connect))) = again.as_ref().zip(case.again) {
                     // The rival may be in long before whoever was cut off comes back: where the deletion
-                    // was on its way before the frame that is lost.
-                    let comes_back = async {
-                        while again.hits() == 0 {
-                            sleep(Duration::from_millis(5)).await;
-                        }
-                    };
-                    // Whether it came is asked below.
-                    let _ = timeout(PATIENCE, comes_back).await;
+                    // was on its way before the frame that is lost. Whether it came is asked below.
+                    let _ = timeout(PATIENCE, until_hit(again)).await;
                 }
                 (healed, again)
             };
@@ -317,6 +309,13 @@ impl Sweep {
         for rival in &self.rivals {
             rival.close().await;
         }
+    }
+}
+
+/// Waits until the frame of a rule has come by.
+async fn until_hit(rule: &Rule) {
+    while rule.hits() == 0 {
+        sleep(Duration::from_millis(2)).await;
     }
 }
 

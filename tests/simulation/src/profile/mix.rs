@@ -56,6 +56,19 @@ const GENERAL: Profile = Profile {
     drift: 0,
 };
 
+/// Tasks that ask for one lock one after the other and hold it for long: only answers are missing.
+const UNANSWERED: Profile = Profile {
+    kinds: true,
+    tasks: 1,
+    rounds: 8,
+    locks: 1,
+    faults: 0,
+    strikes: 0,
+    nests: 0,
+    long: 300,
+    ..GENERAL
+};
+
 /// The profiles of the usual mix.
 pub const MIX: &[Profile] = &[
     GENERAL,
@@ -303,56 +316,25 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile { name: "one-answer", kinds: true, faults: 0, strikes: 0, forgets: 5, ..GENERAL },
-    Profile {
-        name: "unread",
-        kinds: true,
-        layouts: 600,
-        tasks: 1,
-        rounds: 8,
-        locks: 1,
-        faults: 0,
-        strikes: 0,
-        cancels: 0,
-        nests: 0,
-        forgets: 15,
-        unread: 100,
-        long: 300,
-        ..GENERAL
-    },
+    Profile { name: "unread", layouts: 600, cancels: 0, forgets: 15, unread: 100, ..UNANSWERED },
     Profile {
         name: "unread-permits",
-        kinds: true,
         shape: Shape::Permits,
         confused: 0,
-        tasks: 1,
-        rounds: 8,
-        locks: 1,
-        faults: 0,
-        strikes: 0,
         cancels: 0,
         passes: 0,
-        nests: 0,
         unread: 200,
         rests: 400,
-        long: 300,
-        ..GENERAL
+        ..UNANSWERED
     },
     Profile {
         name: "in-doubt",
-        kinds: true,
         layouts: 1_000,
-        tasks: 1,
-        rounds: 8,
-        locks: 1,
-        faults: 0,
-        strikes: 0,
         cancels: 100,
         passes: 0,
-        nests: 0,
         forgets: 60,
         last: 30,
-        long: 300,
-        ..GENERAL
+        ..UNANSWERED
     },
     Profile {
         name: "old-lists",

@@ -121,14 +121,12 @@ impl Ledger {
         // Otherwise it waits in the queue by now, or did for a while.
         let Some((id, scope)) = around.filter(|(_, scope)| !scope.went_on) else { return };
         let now = self.world.now();
-        // What is held for too long is not told of the end of that.
-        let is_limited = |lock: usize| self.plans[lock].most().is_some();
         let may_be = match (waiting.refused, kind) {
             (Some(_), Some(ErrorKind::Deadlock)) => now < waiting.since + AT_ONCE,
             (Some(_), _) => !scope.view.is_valid(),
             // What is lost is not had inside, and also not by who asked before.
             (None, None) => scope.lost.is_none_or(|lost| {
-                lost + NOTED > waiting.since && (lost + SOON > now || is_limited(scope.lock))
+                lost + NOTED > waiting.since && (lost + SOON > now || self.is_limited(scope.lock))
             }),
             (None, Some(ErrorKind::Busy)) => {
                 !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
@@ -147,6 +145,11 @@ impl Ledger {
         self.fail(rule, format!("{who}, inside: {name} is held: {told} after {late} µs"));
     }
 
+    /// Whether what is held for too long is lost without being told: the time is over, and nothing happened.
+    fn is_limited(&self, lock: usize) -> bool {
+        self.plans[lock].most().is_some()
+    }
+
     /// Nobody waits in the scope of what is lost.
     pub(super) fn waits_for_the_lost(&self, state: &State, now: u64) -> Option<(Rule, String)> {
         let scopes = &state.scopes;
@@ -154,9 +157,7 @@ impl Ledger {
             let (id, scope) = scopes.nearest(&waiting.around, waiting.reads)?;
             let since = scope.lost?.max(waiting.since);
             let runs = scope.process.is_alive() && !scope.process.is_paused();
-            // What is held for too long is not told of the end of that.
-            let limited = self.plans[scope.lock].most().is_some();
-            let late = runs && !limited && !scope.went_on && now > since + SOON;
+            let late = runs && !self.is_limited(scope.lock) && !scope.went_on && now > since + SOON;
             let (path, long) = (scope.view.node_path(), now - since);
             late.then(|| {
                 (super::INSIDE, format!("{path}: lost, and awaited in {id}, for {long} µs"))
