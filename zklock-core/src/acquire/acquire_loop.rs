@@ -12,6 +12,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_lite::future::or;
+
 use crate::acquire::enqueue::Enqueued;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::obstacle::{Obstacle, Passed, Seen};
@@ -336,7 +338,7 @@ impl AcquireLoop<'_> {
         obstacle: Obstacle,
         paths: &[String],
         age: Option<Age>,
-        own: Option<&mut QueuedNode>,
+        mut own: Option<&mut QueuedNode>,
         give_way: &mut Option<Instant>,
     ) -> Result<Woken, Setback> {
         Box::pin(self.check_that_somebody_goes(&obstacle, paths, age)).await?;
@@ -344,9 +346,27 @@ impl AcquireLoop<'_> {
             return Box::pin(self.refuse(obstacle, paths, give_way)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
-        let woken = self.wait_for(&obstacle.generation, paths, own).await;
+        let waiting = self.wait_for(&obstacle.generation, paths, own.as_deref_mut());
+        let woken = self.until_anew(waiting).await;
         self.seen.outdate();
-        woken
+        if woken.is_none()
+            && let Some(node) = own
+        {
+            // Whether the connection was lost meanwhile, and its watch with it, nobody looked.
+            node.unwatch();
+        }
+        woken.unwrap_or(Ok(Woken::News))
+    }
+
+    /// Waits for others, until the queue has to be listed again.
+    pub(crate) fn until_anew<T>(
+        &self,
+        waiting: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
+        or(async { Some(waiting.await) }, async {
+            self.seen.asked_anew().await;
+            None
+        })
     }
 
     /// Ends an acquire that does not wait, unless the holder released just now. A lingering holder

@@ -131,6 +131,7 @@ pub struct Seen(Arc<SeenState>);
 struct SeenState {
     obstacle: Mutex<Option<Obstacle>>,
     news: Notify,
+    anew: Notify,
     stop: Notify,
 }
 
@@ -165,12 +166,20 @@ impl Seen {
         obstacle.as_ref().is_some_and(|obstacle| !obstacle.is_old)
     }
 
-    /// Asks who is in the way, as [`Obstacle::ask`]; `None` if nobody is known to be: who was may have left since.
+    /// Asks who is in the way, as [`Obstacle::ask`]; `None` if nobody is known to be. If who was has left, the
+    /// attempt lists the queue again: it may not be told, where an answer is lost, or wait behind somebody else.
     pub async fn ask(&self) -> Option<Result<LockError, RequestError>> {
-        let obstacle = self.get()?;
-        let asked = obstacle.ask().await;
-        let has_left = obstacle.is_old && matches!(asked, Err(RequestError::NoNode));
-        (!has_left).then_some(asked)
+        let asked = self.get()?.ask().await;
+        if matches!(asked, Err(RequestError::NoNode)) {
+            self.0.anew.notify_waiters();
+            return None;
+        }
+        Some(asked)
+    }
+
+    /// Waits until the attempt has to list the queue again.
+    pub async fn asked_anew(&self) {
+        self.0.anew.notified().await;
     }
 
     /// Returns who is in the way.

@@ -65,9 +65,9 @@ impl AcquireLoop<'_> {
                 .map(|()| None);
         }
         self.see(Some(obstacle));
-        let known = self.wait_for_room(generation, seen, limit).await;
+        let known = self.until_anew(self.wait_for_room(generation, seen, limit)).await;
         self.seen.outdate();
-        known
+        known.unwrap_or(Ok(None))
     }
 
     /// What a caller waits for if there are no other nodes and still not enough permits.

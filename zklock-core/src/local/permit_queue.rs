@@ -295,12 +295,16 @@ impl Engine for Permits {
             let inner = queue.lock();
             (inner.looks()?.clone(), inner.state.fetching()?.wants.permits as usize)
         };
-        if let Some(asked) = looks.leases.ask().await {
-            return Some(asked);
+        if looks.leases.get().is_some() {
+            return looks.leases.ask().await;
         }
         let other = looks.locks.get()?;
-        let found = queue.find_holder(&other, permits).await;
-        Some(found.map(|holder| holder.map_or_else(|| busy(None), |(_, busy)| busy)))
+        match queue.find_holder(&other, permits).await {
+            Ok(Some((_, busy))) => Some(Ok(busy)),
+            // Who is ahead in the inner lock may be about to take the last permit, or have left.
+            Ok(None) => looks.locks.ask().await.map(|asked| asked.map(|_| busy(None))),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn step_down(_: Arc<PermitQueue>, permit: Sole) -> SteppingDown {

@@ -13,7 +13,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::traits::Link;
 use crate::local::grant::{GrantSource, Hold};
 use crate::local::queue::{Engine, Joined, PlaceInQueue, Shared, busy};
 use crate::local::waiters::Place;
@@ -175,7 +175,7 @@ async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hol
             let limit = Deadline::after(queue.session().clock().clone(), limit);
             match limit.bound(E::ask(&queue)).await {
                 Ok(Some(Ok(busy))) => busy,
-                Ok(None | Some(Err(RequestError::NoNode))) => busy(None),
+                Ok(None) => busy(None),
                 Ok(Some(Err(error))) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
                 // What was seen before a silence may not be so any more.
                 Err(_) => unreachable(&*queue),
@@ -319,13 +319,11 @@ async fn ask<E: Engine>(
         }
         match deadline.bound(E::ask(queue)).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
-            // It has just left, which is a result, too.
-            Ok(Some(Err(RequestError::NoNode))) => return Ok(busy(None)),
             Ok(Some(Err(error))) => return refused(error).ok_or(Silent),
             Ok(None) | Err(_) => {}
         }
-        // Nobody to ask about yet, or the lock passes from one holder of this process to the next: until
-        // ZooKeeper replies, it is not reported as busy.
+        // Nobody to ask about yet, or who was in the way has left, or the lock passes from one holder of this
+        // process to the next: until ZooKeeper replies, it is not reported as busy.
         if deadline.has_passed() {
             return Err(Silent);
         }

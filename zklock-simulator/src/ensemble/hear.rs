@@ -59,11 +59,7 @@ impl Machine {
                     return self.finish(client, State::Closed, &RequestError::Closed);
                 }
             }
-            ToClient::Notice(notice, path) => {
-                if dispatch(client, notice, &path, &mut self.wake) {
-                    self.note_told(client.session, &path);
-                }
-            }
+            ToClient::Notice(notice, path) => dispatch(client, notice, &path, &mut self.wake),
             // The client knows all such requests by one number, and takes the second answer for an
             // error of the server's.
             ToClient::WatchesSet { .. } if client.watches_set => {
@@ -161,9 +157,8 @@ fn shaken(client: &mut Client) {
     }
 }
 
-/// Tells the watches of a path. Returns whether there are any.
-fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Waker>) -> bool {
-    let mut told = false;
+/// Tells the watches of a path.
+fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Waker>) {
     for watching in client.watches.values_mut() {
         let concerned = match notice {
             Notice::Created | Notice::Data => watching.kind == WatchKind::Data,
@@ -176,8 +171,6 @@ fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<Wak
                 _ => WatchEvent::Changed,
             });
             wake.extend(watching.waker.take());
-            told = true;
         }
     }
-    told
 }

@@ -35,8 +35,6 @@ pub(super) struct Known {
     refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
-    /// What those who watch nodes in each session were told: when, and of which node.
-    told: BTreeMap<i64, Vec<(u64, String)>>,
 }
 
 /// A list of the children of a node.
@@ -129,11 +127,6 @@ impl Machine {
         }
     }
 
-    /// Somebody who watches a node is told of it.
-    pub(super) fn note_told(&mut self, session: i64, path: &str) {
-        self.known.told.entry(session).or_default().push((self.now, path.to_owned()));
-    }
-
     /// A notification of a node is swallowed on a connection.
     pub(super) fn note_unheard(&mut self, wire: u64, path: &str) {
         let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
@@ -220,15 +213,6 @@ impl Ensemble {
         self.0.look(|machine| {
             let unheard = machine.known.unheard.get(&node.owner);
             unheard.is_some_and(|unheard| unheard.iter().any(is_its))
-        })
-    }
-
-    /// Whether somebody in a process who watches a node below a path was told of it since then.
-    pub fn was_told_of(&self, below: &str, since: u64, process: &Process) -> bool {
-        let is_so = |(at, path): &(u64, String)| *at >= since && path.starts_with(below);
-        self.0.look(|machine| {
-            let mut told = machine.known.told.iter();
-            told.any(|(session, told)| machine.is_of(*session, process) && told.iter().any(is_so))
         })
     }
 

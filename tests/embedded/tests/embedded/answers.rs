@@ -354,6 +354,35 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
     assert!(error.is_unavailable(), "{error:#}");
 }
 
+/// Whoever begins to wait is not told that it waits, and so not when the lock is free: before its deadline it asks
+/// who is in the way, and lists the queue again where that one has left.
+#[tokio::test(start_paused = true)]
+async fn whoever_hears_nothing_of_a_free_lock_gets_it_before_the_deadline() {
+    for (permits, op, begins) in [(false, Op::Get, "lock-"), (true, Op::Children, "leases")] {
+        let (store, session) = store();
+        let lock: zklock::AnyLock = if permits {
+            session.semaphore("a", 1).unwrap().into()
+        } else {
+            session.mutex("a").unwrap().into()
+        };
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let raw = client(&store).await;
+        let (below, kind) = if permits { ("/leases", "lease") } else { ("", "lock") };
+        let theirs = format!("/zklock/a{below}/_c_be2ee212-c507-4b18-a733-81c86278175c-{kind}-");
+        let theirs = raw.create(&theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        // The list behind the own node comes before the one that begins to watch.
+        let lists = u64::from(permits);
+        faults.inject(Fault::forget_reply().on(op).path(begins).skip(lists));
+        let waiting =
+            crate::spawn(async move { lock.acquire_timeout(Duration::from_millis(500)).await });
+        sleep(Duration::from_millis(50)).await;
+        raw.delete(&theirs).await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.is_valid(), "permits: {permits}");
+    }
+}
+
 /// ZooKeeper answers, although it does not say who is in the way.
 #[tokio::test(start_paused = true)]
 async fn who_may_not_ask_for_the_holder_is_told_so() {
@@ -387,6 +416,30 @@ async fn a_permit_is_not_busy_with_who_has_left_long_ago() {
     let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::forget_reply().on(Op::Children));
     raw.delete(&theirs).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_unavailable(), "{error:#}");
+}
+
+/// The same where somebody was ahead who waited for a permit.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_not_busy_with_who_was_ahead_and_has_left() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let mut ahead = Vec::new();
+    for one in ["1", "2"] {
+        let one = format!("/zklock/a/locks/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
+        ahead.push(raw.create(&one, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    let waiting =
+        crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+    sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::forget_reply().on(Op::Children).path("locks"));
+    for path in ahead {
+        raw.delete(&path).await.unwrap();
+    }
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_unavailable(), "{error:#}");
 }

@@ -103,7 +103,7 @@ pub(super) struct State {
     pub(super) parts: BTreeSet<u64>,
     /// When each process last ended to acquire a lock as one of several, or inside.
     pub(super) part_ended: BTreeMap<(usize, ProcessId), u64>,
-    /// The nodes that somebody of their own process breaks.
+    /// The nodes that somebody of their own process breaks, or that a step down deletes.
     pub(super) broken: BTreeSet<String>,
     /// Those that somebody means to delete, by their czxids.
     pub(super) aimed_at: BTreeSet<u64>,
@@ -367,6 +367,11 @@ impl Ledger {
         let mut state = self.lock();
         state.broken.insert(path.to_owned());
         state.aimed_at.insert(czxid);
+    }
+
+    /// Notes that a writer was lost while it stepped down, which may have deleted its node.
+    pub fn lost_stepping_down(&self, path: &str) {
+        self.lock().broken.insert(path.to_owned());
     }
 
     /// Whether somebody means to delete this node.

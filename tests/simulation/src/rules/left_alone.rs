@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock_simulator::ensemble::Life;
 
-use super::asking::{Ask, Asking, LONG_WAIT};
+use super::asking::{Ask, Asking};
 use super::ledger::Ledger;
 use crate::workload::BESIDE;
 
@@ -60,19 +60,19 @@ impl Ledger {
             && !self.had_locks_below(plan, since)
     }
 
-    /// Whether somebody who has waited for a lock, alone in its process, was told that those in the way have left, and
-    /// the one answer that is missing is the list of those who are there now.
+    /// Whether those in the way of somebody who has waited for a lock, alone in its process, have left, whether or not
+    /// it was told; and all that is missing lately are lists.
     pub(super) fn has_been_left(&self, asking: &Asking, now: u64) -> bool {
         let state = self.lock();
-        let is_long = |mine: &&Ask| mine.until > mine.since + SLOW;
-        let Some(mine) = state.asks.get(&asking.id).filter(is_long) else { return false };
+        let waits = |mine: &&Ask| mine.until > mine.since;
+        let Some(mine) = state.asks.get(&asking.id).filter(waits) else { return false };
         let (plan, process) = (&self.plans[mine.lock], mine.process.clone());
         let ahead = ((mine.until - mine.since) / 4).min(AHEAD);
         let left = now.saturating_sub(ahead + HEARD);
         let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
         let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
         let let_go = state.let_go.get(&mine.lock).is_none_or(|at| *at < left);
-        let (waited, since, long) = (mine.since < left, mine.since, now - mine.since);
+        let (waited, since) = (mine.since < left, mine.since);
         drop(state);
         let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}", plan.name));
         let gone = |life: &Life| {
@@ -80,17 +80,13 @@ impl Ledger {
             life.gone.filter(|_| other && life.path.starts_with(&below)).map(|(at, _)| at)
         };
         let last = ensemble.lives().iter().filter_map(gone).max();
-        // A list sets the watch for permits, and may be what is missing.
-        let is_told = |at| !plan.has_permits() || ensemble.was_told_of(&below, at, &process);
         alone
-            && last.is_some_and(|last| last >= since && is_told(last))
+            && last.is_some_and(|last| last >= since)
             && let_go
             && waited
             && !plan.lingers
             && !process.is_paused()
             && self.store.only_lists_for(now - left + self.timeout)
-            // Whose watch fired unheard looks again after so long.
-            && !self.store.is_one_unheard(long + self.timeout.max(LONG_WAIT))
             && !self.shows_strays(plan, left, &process)
             && !self.had_locks_below(plan, left)
             && !ensemble.used_elsewhere(&below, left, &process)

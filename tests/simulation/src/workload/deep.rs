@@ -289,7 +289,11 @@ impl Task {
             Err(refused) => {
                 let kind = refused.error().kind();
                 self.crew.ledger.check_step_down(&self.name, false, Err::<(), _>(kind));
-                (AnyGuard::Write(refused.into_guard()), None)
+                let writer = refused.into_guard();
+                if !writer.is_valid() {
+                    self.crew.ledger.lost_stepping_down(writer.node_path());
+                }
+                (AnyGuard::Write(writer), None)
             }
         };
         let noted = self.crew.ledger.opens(self.acquirer(), (lock, &self.process), &guard);
