@@ -58,7 +58,7 @@ pub use zklock_core::base::label::Label;
 pub use zklock_core::base::mode::Mode;
 pub use zklock_core::base::options::LockOptions;
 pub use zklock_core::base::owner::Owner;
-pub use zklock_core::base::policy::{Handoffs, RetryPolicy, StopAt};
+pub use zklock_core::base::policy::{Handoffs, Requeue, StopAt};
 pub use zklock_core::base::session_state::SessionState;
 pub use zklock_core::base::token::{FencingToken, ParseTokenError};
 pub use zklock_core::coordinator::access::{AclEntry, Permissions};
@@ -74,8 +74,8 @@ pub use zklock_core::guard::fenced::Fenced;
 pub use zklock_core::guard::typed::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
-pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
-pub use zklock_core::inspect::{LockEvent, LockEvents, LockNames, Participant, Site, Survey};
+pub use zklock_core::guard::view::{Current, GuardView, current, is_held_in_scope};
+pub use zklock_core::inspect::{ContenderInfo, LockEvent, LockEvents, LockNames, Site, Survey};
 pub use zklock_core::lock::{
     AnyGuard, AnyLock, LockInfo, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
 };
@@ -113,7 +113,7 @@ pub mod driver {
     pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
     #[doc(hidden)]
     pub use zklock_core::layout::kinds::Sign;
-    pub use zklock_core::layout::rules::{leases, mutex, read, write};
+    pub use zklock_core::layout::rules::{leases, mutex, mutex_among_hidden_writers, read, write};
     pub use zklock_core::layout::to_driver::ToDriver;
     pub use zklock_core::layout::verdict::Verdict;
 }

@@ -8,12 +8,12 @@ use crate::protocol::Refusal;
 /// The contenders, in the order of the queue.
 pub(crate) async fn contenders(site: &Site) -> Result<Value, Refusal> {
     let queue = site.contenders().await?;
-    let show = |one: &zklock::Participant| {
+    let show = |one: &zklock::ContenderInfo| {
         json!({
             "node": one.node,
             "mode": one.mode.to_string(),
             "owner": one.owner,
-            "holder": one.holder,
+            "holder": one.holds,
         })
     };
     Ok(json!({ "contenders": queue.iter().map(show).collect::<Vec<_>>() }))

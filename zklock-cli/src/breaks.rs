@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write, stderr, stdin};
 
 use serde_json::{Value, json};
-use zklock::{LockError, Participant, Session, Site, Survey};
+use zklock::{ContenderInfo, LockError, Session, Site, Survey};
 
 use crate::args::Break;
 use crate::exit::{Failure, PROBLEM};
@@ -41,7 +41,7 @@ pub(crate) async fn find(
     name: &str,
     node: &str,
     czxid: u64,
-) -> Result<Option<(Site, Participant)>, LockError> {
+) -> Result<Option<(Site, ContenderInfo)>, LockError> {
     for site in session.sites(name).await? {
         if let Some(one) = find_in(&site, node, czxid, (HEAD, PART)).await? {
             return Ok(Some((site, one)));
@@ -60,14 +60,14 @@ async fn find_in(
     node: &str,
     czxid: u64,
     (head, part): (usize, usize),
-) -> Result<Option<Participant>, LockError> {
+) -> Result<Option<ContenderInfo>, LockError> {
     let Survey { mut queue, unread, .. } = site.clone().head(head).survey().await?;
     if let Some(behind) = unread.iter().position(|unread| unread == node) {
         // Those before it may only leave, so it stays within these.
         let (mut read, all) = (head, head + behind + 1);
         while read < all {
             read = all.min(read + part);
-            queue = site.clone().head(read).contenders_since(&queue).await?;
+            queue = site.clone().head(read).contenders_reusing(&queue).await?;
         }
     }
     Ok(queue.into_iter().find(|one| one.node == node && one.czxid == czxid))
@@ -115,7 +115,7 @@ mod tests {
             for one in &queue {
                 let found = find_in(&site, &one.node, one.czxid, parts).await.unwrap();
                 let found = found.unwrap_or_else(|| panic!("{parts:?}: {one:?}"));
-                assert_eq!((&found.node, found.czxid, found.holder), (&one.node, one.czxid, true));
+                assert_eq!((&found.node, found.czxid, found.holds), (&one.node, one.czxid, true));
                 // A later node of the same name.
                 let other = find_in(&site, &one.node, one.czxid + 1_000, parts).await.unwrap();
                 assert_eq!(other, None);

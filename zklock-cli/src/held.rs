@@ -7,7 +7,7 @@ use std::cmp::max;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::when::{since, span};
 
@@ -20,7 +20,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// What a contender tells: the time of its grant, or only the age of its node.
-    pub(crate) fn of(one: &Participant) -> Self {
+    pub(crate) fn of(one: &ContenderInfo) -> Self {
         match granted(one) {
             Some(moment) => Held::exactly(since(moment)),
             None => Held { most: since(one.created), least: Duration::ZERO },
@@ -51,11 +51,11 @@ impl fmt::Display for Held {
 }
 
 /// Since when a contender holds the lock, where it says so; otherwise since when its node is there.
-pub(crate) fn began(one: &Participant) -> SystemTime {
+pub(crate) fn began(one: &ContenderInfo) -> SystemTime {
     granted(one).unwrap_or(one.created)
 }
 
 /// Since when a contender holds the lock, where it says so.
-pub(crate) fn granted(one: &Participant) -> Option<SystemTime> {
+pub(crate) fn granted(one: &ContenderInfo) -> Option<SystemTime> {
     humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
 }

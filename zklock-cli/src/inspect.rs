@@ -4,7 +4,7 @@ use std::io::{Write, stdout};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use zklock::{Participant, Site};
+use zklock::{ContenderInfo, Site};
 
 use crate::exit::Failure;
 use crate::ls::who;
@@ -41,13 +41,13 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
 }
 
 /// Until when nobody gets a lock that nobody holds, as far as this queue tells.
-pub(crate) fn rests_until(site: &Site, queue: &[Participant]) -> Option<SystemTime> {
-    let is_free = !queue.iter().any(|one| one.holder);
+pub(crate) fn rests_until(site: &Site, queue: &[ContenderInfo]) -> Option<SystemTime> {
+    let is_free = !queue.iter().any(|one| one.holds);
     site.unavailable_until().filter(|moment| is_free && until(*moment).is_some())
 }
 
 /// A queue as JSON.
-fn document(site: &Site, queue: &[Participant]) -> Value {
+fn document(site: &Site, queue: &[ContenderInfo]) -> Value {
     json!({
         "path": site.path(),
         "layout": site.layout(),
@@ -58,7 +58,7 @@ fn document(site: &Site, queue: &[Participant]) -> Value {
 }
 
 /// A queue, for people.
-fn lines(head: &str, queue: &[Participant], rests: Option<SystemTime>) -> Vec<String> {
+fn lines(head: &str, queue: &[ContenderInfo], rests: Option<SystemTime>) -> Vec<String> {
     let rests = rests.and_then(until).map(|left| {
         format!(
             "nobody gets it for {}: its last holder was lost (lock_delay), or got it a short time ago \
@@ -84,7 +84,7 @@ pub(crate) async fn revoke(name: &str, as_json: bool) -> Result<u8, Failure> {
         if !as_json {
             // Before the request overwrites what Curator and kazoo have written about a holder.
             let queue = site.contenders().await?;
-            queue.iter().filter(|one| one.holder).try_for_each(|one| say(&line(one)))?;
+            queue.iter().filter(|one| one.holds).try_for_each(|one| say(&line(one)))?;
         }
         asked += site.revoke().await?;
     }
@@ -105,13 +105,13 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 }
 
 /// A contender in one line.
-pub(crate) fn line(one: &Participant) -> String {
-    let does = if one.holder { "holds" } else { "waits" };
+pub(crate) fn line(one: &ContenderInfo) -> String {
+    let does = if one.holds { "holds" } else { "waits" };
     // A holder may have waited since its node was made.
     let joined = time(one.owner.since.as_deref()).map(str::to_owned);
     let joined = joined.unwrap_or_else(|| moment(one.created));
     let since = match time(one.owner.granted.as_deref()) {
-        _ if !one.holder => format!("in the queue since {joined}"),
+        _ if !one.holds => format!("in the queue since {joined}"),
         Some(granted) => format!("holding since {granted}"),
         None => format!("holding since {joined} at the earliest"),
     };
@@ -132,13 +132,13 @@ pub(crate) fn moment(moment: SystemTime) -> String {
 }
 
 /// A contender as JSON.
-pub(crate) fn value(one: &Participant) -> Value {
+pub(crate) fn value(one: &ContenderInfo) -> Value {
     json!({
         "node": one.node,
         "czxid": format!("{:#x}", one.czxid),
         "created": moment(one.created),
         "mode": one.mode.to_string(),
-        "holds": one.holder,
+        "holds": one.holds,
         "host": one.owner.host,
         "process": one.owner.pid,
         "application": one.owner.app,
@@ -232,7 +232,7 @@ mod tests {
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
         let [joined, granted] = ["2026-11-22T20:20:01.154Z", "2026-11-22T20:21:01.154Z"];
-        let ends = |one: &Participant, words: String| {
+        let ends = |one: &ContenderInfo, words: String| {
             let line = line(one);
             assert!(line.contains(&format!("), {words}  [")), "{line}");
         };
@@ -244,7 +244,7 @@ mod tests {
         // Others than zklock write no times.
         one.owner.since = None;
         ends(&one, format!("holding since {} at the earliest", moment(one.created)));
-        one.holder = false;
+        one.holds = false;
         ends(&one, format!("in the queue since {}", moment(one.created)));
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use zklock::{ErrorKind, LockError, Mode, Participant, Session};
+use zklock::{ContenderInfo, ErrorKind, LockError, Mode, Session};
 
 use crate::exit::{Failure, PROBLEM};
 use crate::held::Held;
@@ -25,8 +25,8 @@ pub(crate) struct Lock {
     pub(crate) path: String,
     /// Its layout; several if its users do not exclude each other.
     pub(crate) layout: String,
-    pub(crate) holders: Vec<Participant>,
-    pub(crate) waiters: Vec<Participant>,
+    pub(crate) holders: Vec<ContenderInfo>,
+    pub(crate) waiters: Vec<ContenderInfo>,
     /// Until when nobody gets it, where nobody holds it.
     pub(crate) until: Option<SystemTime>,
 }
@@ -113,7 +113,7 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
         let queue = site.contenders().await?;
         until = until.max(rests_until(site, &queue));
         for one in queue {
-            let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
+            let to = if one.holds && !site.is_inner() { &mut holders } else { &mut waiters };
             to.push(one);
         }
         layouts.extend((!site.is_inner()).then(|| site.layout()));
@@ -130,14 +130,14 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
 
 /// Whether this is no further node of who waits for several permits: one caller of a session waits for permits
 /// at a time, and is one waiter. `known` has the sessions before it.
-pub(crate) fn is_first_of_its_permits(one: &Participant, known: &mut BTreeSet<i64>) -> bool {
-    one.mode != Mode::Permit || one.holder || known.insert(one.zookeeper_session)
+pub(crate) fn is_first_of_its_permits(one: &ContenderInfo, known: &mut BTreeSet<i64>) -> bool {
+    one.mode != Mode::Permit || one.holds || known.insert(one.zookeeper_session)
 }
 
 /// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner
 /// lock of the semaphore, and is one waiter all the same.
-pub(crate) fn twins(queue: &[Participant]) -> Vec<i64> {
-    let waiting = queue.iter().filter(|one| one.mode == Mode::Permit && !one.holder);
+pub(crate) fn twins(queue: &[ContenderInfo]) -> Vec<i64> {
+    let waiting = queue.iter().filter(|one| one.mode == Mode::Permit && !one.holds);
     waiting.map(|one| one.zookeeper_session).collect()
 }
 
@@ -201,7 +201,7 @@ impl Lock {
     }
 }
 
-fn of_one(one: &Participant) -> String {
+fn of_one(one: &ContenderInfo) -> String {
     format!("{}, {}, for {}", who(one), one.mode, Held::of(one))
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn number(node: &str) -> Option<i64> {
 }
 
 /// Who it is, without times.
-pub(crate) fn who(one: &Participant) -> String {
+pub(crate) fn who(one: &ContenderInfo) -> String {
     let mut owner = one.owner.clone();
     (owner.since, owner.granted, owner.revoked) = (None, None, false);
     printable(&owner.to_string())

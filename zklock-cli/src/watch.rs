@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use zklock::{ErrorKind, LockError, LockEvent, Mode, Participant, Site};
+use zklock::{ContenderInfo, ErrorKind, LockError, LockEvent, Mode, Site};
 
 use crate::exit::Failure;
 use crate::inspect::{line, say, value};
@@ -23,7 +23,7 @@ type Place = (String, String);
 pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let changed = Arc::new(Notify::new());
-    let mut known: BTreeMap<Place, Vec<Participant>> = BTreeMap::new();
+    let mut known: BTreeMap<Place, Vec<ContenderInfo>> = BTreeMap::new();
     let mut is_stale = true;
     loop {
         let seen = match session.sites(name).await {
@@ -76,24 +76,24 @@ fn place(site: &Site) -> Place {
 /// Who is in the queues of a lock. Reads the nodes of those only that were not there before.
 async fn look(
     mut sites: Vec<Site>,
-    known: &BTreeMap<Place, Vec<Participant>>,
-) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
+    known: &BTreeMap<Place, Vec<ContenderInfo>>,
+) -> Result<Vec<(Site, Vec<ContenderInfo>)>, LockError> {
     let mut seen = Vec::new();
     // Who left the inner lock has a permit: read in this order, the permits show that, too, and that the
     // holder before left.
     sites.sort_by_key(|site| !site.is_inner());
     for site in sites {
         let known = known.get(&place(&site)).map(Vec::as_slice).unwrap_or_default();
-        let mut queue = site.contenders_since(known).await?;
+        let mut queue = site.contenders_reusing(known).await?;
         if site.is_inner() {
             // Whoever holds the inner lock of a semaphore waits for a permit.
-            queue.iter_mut().for_each(|one| one.holder = false);
+            queue.iter_mut().for_each(|one| one.holds = false);
         }
         seen.push((site, queue));
     }
     // Who waits for a permit with a node stands in the inner lock as well, and is one waiter all the same.
     if seen.iter().any(|(site, _)| site.is_inner()) {
-        let waits = |one: &Participant| one.mode == Mode::Permit && !one.holder;
+        let waits = |one: &ContenderInfo| one.mode == Mode::Permit && !one.holds;
         seen.iter_mut().for_each(|(_, queue)| queue.retain(|one| !waits(one)));
     }
     Ok(seen)
@@ -123,7 +123,7 @@ fn follow(site: &Site, is_first: bool, as_json: bool, changed: Arc<Notify>) {
 }
 
 /// A change as it is called, and whose it is.
-fn named(change: &LockEvent) -> Option<(&'static str, &Participant)> {
+fn named(change: &LockEvent) -> Option<(&'static str, &ContenderInfo)> {
     match change {
         LockEvent::Joined(one) => Some(("joined", one)),
         LockEvent::Granted(one) => Some(("granted", one)),
@@ -135,8 +135,8 @@ fn named(change: &LockEvent) -> Option<(&'static str, &Participant)> {
 /// Prints what is different in a queue.
 fn tell(
     place: &Place,
-    before: &[Participant],
-    now: &[Participant],
+    before: &[ContenderInfo],
+    now: &[ContenderInfo],
     as_json: bool,
 ) -> Result<(), Failure> {
     for (event, one) in LockEvent::between(before, now).iter().filter_map(named) {

@@ -733,7 +733,7 @@ impl<T> Future for InProcess<T> {
     type Output = std::thread::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let _here = SessionRegistry::global().install_here(self.session.clone());
+        let _here = SessionRegistry::global().install_here(None, self.session.clone());
         let polled = catch_unwind(AssertUnwindSafe(|| self.handler.as_mut().poll(cx)));
         match polled {
             Ok(poll) => poll.map(Ok),

@@ -244,7 +244,7 @@ fn a_leader_that_dies_is_replaced_and_sessions_move() {
             };
             assert_ne!(ensemble.leader(), Some(leader));
             assert!(after.stat.czxid > before.stat.czxid);
-            assert_eq!(after.stat.owner, session.session_id());
+            assert_eq!(after.stat.ephemeral_owner, session.session_id());
             ensemble.restart(leader);
             session.multi(vec![Operation::Check { path: before.path }]).await.unwrap();
             session.close().await;

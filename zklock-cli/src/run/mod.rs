@@ -162,7 +162,7 @@ async fn supervise(
     // `^Z` does not stop who holds a lock, where it reaches this process and not the command.
     let _unheeded = Signals::of(&[Signal::SIGTSTP])?;
     let environment = [
-        ("ZKLOCK_NAME", guard.lock().to_owned()),
+        ("ZKLOCK_NAME", guard.lock_name().to_owned()),
         ("ZKLOCK_TOKEN", guard.fencing_token().to_string()),
     ];
     let mut child = Child::start(&args.command, &lease, environment)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use zklock::{Mode, Participant};
+use zklock::{ContenderInfo, Mode};
 
 use crate::held::{Held, began, granted};
 use crate::inspect::{moment, value};
@@ -40,7 +40,7 @@ struct Line {
 /// A time in which a contender held the lock, or waited for it.
 #[derive(Debug)]
 struct Span {
-    one: Participant,
+    one: ContenderInfo,
     /// Whether it holds the lock, and does not wait for it.
     holds: bool,
     from: SystemTime,
@@ -57,7 +57,7 @@ impl History {
     pub(super) fn seen(
         &mut self,
         locks: &[Lock],
-        is_dying: impl Fn(&Participant) -> bool,
+        is_dying: impl Fn(&ContenderInfo) -> bool,
         now: SystemTime,
         gap: bool,
     ) {
@@ -144,7 +144,7 @@ impl History {
 impl Line {
     fn takes_in(
         &mut self,
-        all: &[(&Participant, bool, bool)],
+        all: &[(&ContenderInfo, bool, bool)],
         before: SystemTime,
         now: SystemTime,
         gap: bool,
@@ -152,7 +152,8 @@ impl Line {
         let at = if gap { before } else { now };
         let mut new: Vec<_> = all.iter().collect();
         for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
-            let same = |one: &Participant| one.node == span.one.node && one.czxid == span.one.czxid;
+            let same =
+                |one: &ContenderInfo| one.node == span.one.node && one.czxid == span.one.czxid;
             let Some(at_present) = new.iter().position(|(one, ..)| same(one)) else {
                 span.ends(
                     at,
@@ -247,7 +248,7 @@ mod tests {
         let one = locks[0].holders[0].clone();
         let waiter = |number: u64| {
             let mut waiter = one.clone();
-            (waiter.node, waiter.holder) = (format!("{number}"), false);
+            (waiter.node, waiter.holds) = (format!("{number}"), false);
             waiter.czxid += number;
             waiter
         };

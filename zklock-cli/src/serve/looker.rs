@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
-use zklock::{Participant, Session, SessionState};
+use zklock::{ContenderInfo, Session, SessionState};
 
 use crate::inspect::moment;
 use crate::ls::Found;
@@ -128,7 +128,7 @@ impl Looker {
     }
 
     fn show(&self, found: &Found, views: &[View], now: SystemTime, gap: bool) {
-        let is_dying = |one: &Participant| match Life::of(one, views) {
+        let is_dying = |one: &ContenderInfo| match Life::of(one, views) {
             Life::Alone => true,
             life => life.is_silent(one),
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::held::{Held, granted};
 use crate::ls::Lock;
@@ -30,7 +30,7 @@ pub(crate) fn of(lock: &Lock, held: Held, waited: Duration, views: &[View]) -> V
         warnings.push("its users do not exclude each other".to_owned());
     }
     // With a heartbeat clients of zklock tell it.
-    let never_tells = |one: &Participant| granted(one).is_none() && one.owner.pid.is_none();
+    let never_tells = |one: &ContenderInfo| granted(one).is_none() && one.owner.pid.is_none();
     if waited >= LONG && held.least >= LONG {
         warnings.push("held for more than a minute while others wait".to_owned());
     } else if waited >= LONG && held.most >= LONG && lock.holders.iter().any(never_tells) {

@@ -4,7 +4,7 @@ use std::cmp::min;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::held::{Held, granted};
 use crate::ls::Lock;
@@ -12,7 +12,7 @@ use crate::ls::Lock;
 /// A node, and its czxid, which tells it from a later one of the same name.
 type Node = (String, u64);
 
-fn node(one: &Participant) -> Node {
+fn node(one: &ContenderInfo) -> Node {
     (one.node.clone(), one.czxid)
 }
 
@@ -37,7 +37,7 @@ impl Watched {
     /// Takes in a look, and returns how long each of the locks is held.
     pub(super) fn look(&mut self, locks: &[Lock], now: Instant) -> Vec<Held> {
         let mut holding = HashMap::new();
-        let mut held_for = |one: &Participant| {
+        let mut held_for = |one: &ContenderInfo| {
             let told = Held::of(one);
             if granted(one).is_some() {
                 return told;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zklock::{AclEntry, Mode, Participant, Permissions};
+use zklock::{AclEntry, ContenderInfo, Mode, Permissions};
 
 use crate::text::printable;
 use crate::why::problems::{Facts, Problem};
@@ -155,7 +155,7 @@ impl Facts<'_> {
             users.into_iter().filter(|queue| !queue.survey.queue.is_empty()).collect();
         let mut kinds = Vec::new();
         for queue in &users {
-            let kind = |one: &&Participant| match one.mode {
+            let kind = |one: &&ContenderInfo| match one.mode {
                 Mode::Permit => "a semaphore",
                 Mode::Mutex => "a mutex",
                 _ => "a read/write lock",

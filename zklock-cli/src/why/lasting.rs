@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zklock::{Mode, Participant};
+use zklock::{ContenderInfo, Mode};
 
 use crate::held::granted;
 use crate::ls::who;
@@ -14,7 +14,7 @@ use crate::why::view::Queue;
 
 /// How long a contender has held the lock, at the most. Clients of zklock tell with a heartbeat when they were granted
 /// it, so those that have not told hold it for less.
-fn held_for(one: &Participant) -> Duration {
+fn held_for(one: &ContenderInfo) -> Duration {
     match (granted(one), one.owner.pid) {
         (Some(moment), _) => since(moment),
         (None, Some(_)) => Duration::ZERO,
@@ -25,7 +25,7 @@ fn held_for(one: &Participant) -> Duration {
 impl Facts<'_> {
     /// What a holder may do for so long is its work: a session timeout, for which a lock is taken anyway when its
     /// holder dies.
-    fn patience(&self, one: &Participant) -> Duration {
+    fn patience(&self, one: &ContenderInfo) -> Duration {
         match Life::of(one, self.views) {
             Life::Connected { timeout, .. } => timeout,
             _ => USUAL_TIMEOUT,
@@ -34,7 +34,7 @@ impl Facts<'_> {
 
     /// A holder that has not listened for longer than a session timeout. Since its node was written last it has been
     /// asked, so it was asked before.
-    pub(super) fn of_asked(&self, one: &Participant) -> Option<Problem> {
+    pub(super) fn of_asked(&self, one: &ContenderInfo) -> Option<Problem> {
         let ago = since(one.written);
         if !one.owner.revoked || ago <= self.patience(one) {
             return None;
@@ -49,7 +49,7 @@ impl Facts<'_> {
     }
 
     /// A holder that was asked and may be about to release, and how long ago.
-    pub(super) fn just_asked(&self) -> Option<(&Participant, String)> {
+    pub(super) fn just_asked(&self) -> Option<(&ContenderInfo, String)> {
         let mut asked = self.queues.iter().flat_map(Queue::holders);
         asked.find(|one| one.owner.revoked).map(|one| (one, span(since(one.written))))
     }
@@ -131,7 +131,7 @@ mod tests {
         survey.queue[0].mode = Mode::Read;
         survey.queue[0].created = ago(60);
         let mut writer = survey.queue[0].clone();
-        (writer.holder, writer.mode, writer.node) = (false, Mode::Write, "n".to_owned());
+        (writer.holds, writer.mode, writer.node) = (false, Mode::Write, "n".to_owned());
         survey.queue.push(writer);
         let mut codes = |waited, granted: Option<String>, pid| {
             survey.queue[1].created = ago(waited);
@@ -152,7 +152,7 @@ mod tests {
     async fn a_holder_that_was_asked_is_wrong_only_after_a_session_timeout() {
         let (mut survey, now) = held().await;
         let mut waiter = survey.queue[0].clone();
-        (waiter.holder, waiter.node) = (false, "n".to_owned());
+        (waiter.holds, waiter.node) = (false, "n".to_owned());
         survey.queue.push(waiter);
         let helps = |survey: &Survey| {
             let helps = problems(survey).remove(0).helps;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::member::{Gap, gap};
 use crate::when::span;
@@ -34,7 +34,7 @@ pub(crate) enum Life {
 
 impl Life {
     /// What the servers know about the session of a contender.
-    pub(crate) fn of(one: &Participant, views: &[View]) -> Life {
+    pub(crate) fn of(one: &ContenderInfo, views: &[View]) -> Life {
         if one.zookeeper_session == 0 {
             return Life::Stays;
         }
@@ -92,10 +92,10 @@ impl Life {
 
     /// Whether the process does not send what it should. A client of zklock is heard at least each
     /// sixth of its session timeout while it holds a lock, and others each third.
-    pub(crate) fn is_silent(&self, one: &Participant) -> bool {
+    pub(crate) fn is_silent(&self, one: &ContenderInfo) -> bool {
         match self {
             Life::Connected { timeout, heard, .. } => {
-                let zklock = one.holder && one.owner.pid.is_some();
+                let zklock = one.holds && one.owner.pid.is_some();
                 *heard > if zklock { *timeout / 3 } else { *timeout / 2 }
             }
             _ => false,
@@ -208,7 +208,7 @@ mod tests {
         let session = Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
         let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
-        let is_silent = |one: &Participant, millis: u64| {
+        let is_silent = |one: &ContenderInfo, millis: u64| {
             let life = Life::Connected {
                 server: "a:1".to_owned(),
                 from: "b:2".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zklock::{Owner, Participant};
+use zklock::{ContenderInfo, Owner};
 
 use crate::ls::who;
 use crate::server::{Again, auth, line};
@@ -49,7 +49,7 @@ pub(crate) struct Facts<'a> {
 
 impl Facts<'_> {
     /// The command that deletes the node of a contender.
-    pub(crate) fn breaks(&self, one: &Participant) -> String {
+    pub(crate) fn breaks(&self, one: &ContenderInfo) -> String {
         let (czxid, whole) = (format!("{:#x}", one.czxid), format!("--node={}", one.node));
         // Apart, it would look like another option.
         let node = match one.node.starts_with('-') {
@@ -140,8 +140,8 @@ impl Facts<'_> {
     }
 
     /// Those who wait in the queues that a server shows with a connection to this server, where it tells.
-    fn waiting_at<'q>(&self, server: &str, queues: &'q [Queue]) -> Vec<&'q Participant> {
-        let is_there = |one: &&Participant| match Life::of(one, self.views) {
+    fn waiting_at<'q>(&self, server: &str, queues: &'q [Queue]) -> Vec<&'q ContenderInfo> {
+        let is_there = |one: &&ContenderInfo| match Life::of(one, self.views) {
             Life::Connected { server: of, .. } => of == server,
             _ => false,
         };
@@ -149,12 +149,12 @@ impl Facts<'_> {
     }
 
     /// Whether the servers do not tell if the process behind a node lives.
-    pub(crate) fn is_untold(&self, one: &Participant) -> bool {
+    pub(crate) fn is_untold(&self, one: &ContenderInfo) -> bool {
         Life::of(one, self.views).is_untold()
     }
 
     /// A holder that cannot release, or does not listen.
-    fn of_holder(&self, one: &Participant) -> Vec<Problem> {
+    fn of_holder(&self, one: &ContenderInfo) -> Vec<Problem> {
         if self.queues.iter().any(|queue| queue.is_phantom(one)) {
             return Vec::new();
         }
@@ -312,7 +312,7 @@ impl Facts<'_> {
 }
 
 /// Those who wait, in brackets.
-fn named(waiting: &[&Participant]) -> String {
+fn named(waiting: &[&ContenderInfo]) -> String {
     match waiting {
         [] => String::new(),
         [first] => format!(" ({})", who(first)),
@@ -321,7 +321,7 @@ fn named(waiting: &[&Participant]) -> String {
 }
 
 /// The command that ends those of them who run on this machine.
-fn ends(waiting: &[&Participant]) -> Option<String> {
+fn ends(waiting: &[&ContenderInfo]) -> Option<String> {
     let here = Owner::here(None).host;
     let local = waiting.iter().filter(|one| one.owner.host == here);
     let processes: BTreeSet<_> = local.filter_map(|one| one.owner.pid).collect();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::held::{Held, granted};
 use crate::inspect::value;
@@ -125,7 +125,7 @@ fn unknown(facts: &Facts<'_>) -> String {
     )
 }
 
-fn session(one: &Participant, facts: &Facts<'_>) -> String {
+fn session(one: &ContenderInfo, facts: &Facts<'_>) -> String {
     let id = format!("{:#x}", one.zookeeper_session);
     match Life::of(one, facts.views) {
         Life::Stays => "none: no session removes its node".to_owned(),
@@ -191,7 +191,7 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
     })
 }
 
-fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
+fn contender(one: &ContenderInfo, facts: &Facts<'_>) -> Value {
     let session = match Life::of(one, facts.views) {
         Life::Stays => json!({ "state": "none" }),
         Life::Connected { server, from, timeout, heard, at_least } => json!({
@@ -232,7 +232,7 @@ mod tests {
             survey.queue.iter_mut().for_each(|one| one.zookeeper_session = 7);
             if waits {
                 let mut waiter = survey.queue[0].clone();
-                waiter.holder = false;
+                waiter.holds = false;
                 survey.queue.push(waiter);
             }
             let (server, queues) = ("zk1:2181", [queue(survey)]);

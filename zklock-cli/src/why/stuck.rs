@@ -3,20 +3,20 @@
 //! Such a server shows a node that the others do not know. So by the data of the others somebody may be the first
 //! in the queue who waits for that node all the same, because of what its own server shows.
 
-use zklock::Participant;
+use zklock::ContenderInfo;
 
 use crate::why::life::Life;
 use crate::why::view::{Queue, View};
 
 /// The server at which a contender waits, if that server shows a node that its leader does not know.
-pub(crate) fn stuck_at<'v>(one: &Participant, views: &'v [View]) -> Option<&'v str> {
+pub(crate) fn stuck_at<'v>(one: &ContenderInfo, views: &'v [View]) -> Option<&'v str> {
     // Who was granted the lock no longer waits, whatever its server shows now.
     if one.owner.granted.is_some() {
         return None;
     }
     let Life::Connected { server, .. } = Life::of(one, views) else { return None };
     let view = views.iter().find(|view| view.server == server)?;
-    let is_it = |other: &Participant| (&other.node, other.czxid) == (&one.node, one.czxid);
+    let is_it = |other: &ContenderInfo| (&other.node, other.czxid) == (&one.node, one.czxid);
     let waits = |queue: &Queue| queue.survey.phantom.is_some() && queue.waiters().any(is_it);
     view.queues.as_ref().is_ok_and(|queues| queues.iter().any(waits)).then_some(&*view.server)
 }
@@ -25,7 +25,7 @@ pub(crate) fn stuck_at<'v>(one: &Participant, views: &'v [View]) -> Option<&'v s
 pub(super) fn without_stuck_holders(queues: &[Queue], views: &[View]) -> Vec<Queue> {
     let mut queues = queues.to_vec();
     for one in queues.iter_mut().flat_map(|queue| &mut queue.survey.queue) {
-        one.holder &= stuck_at(one, views).is_none();
+        one.holds &= stuck_at(one, views).is_none();
     }
     queues
 }
@@ -64,7 +64,7 @@ mod tests {
         let mut wrong = right.clone();
         let mut phantom = wrong.queue[0].clone();
         (phantom.node, phantom.czxid) = ("_c_0-lock-0000000000".to_owned(), 1);
-        wrong.queue[0].holder = false;
+        wrong.queue[0].holds = false;
         wrong.phantom = Some(format!("/zklock/a/{}", phantom.node));
         wrong.queue.insert(0, phantom);
         (right, wrong)

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::{Mode, Participant};
+use zklock::{ContenderInfo, Mode};
 
 use crate::held::{began, granted};
 use crate::ls::number;
@@ -39,7 +39,7 @@ struct Usual {
 
 impl Usual {
     /// Fails with the reason why it is not known.
-    fn of(queue: &Queue, one: &Participant) -> Result<Self, String> {
+    fn of(queue: &Queue, one: &ContenderInfo) -> Result<Self, String> {
         let survey = &queue.survey;
         let Some(made) = survey.created else {
             return Err("its directory does not tell its age".to_owned());
@@ -110,7 +110,7 @@ impl Usual {
 }
 
 /// What is usual, in words.
-pub(super) fn lines(queue: &Queue, one: &Participant) -> Vec<String> {
+pub(super) fn lines(queue: &Queue, one: &ContenderInfo) -> Vec<String> {
     match Usual::of(queue, one) {
         Ok(usual) => usual.lines(),
         Err(why) => vec![format!("not known: {why}")],
@@ -118,7 +118,7 @@ pub(super) fn lines(queue: &Queue, one: &Participant) -> Vec<String> {
 }
 
 /// What is usual, as JSON.
-pub(super) fn value(queue: &Queue, one: &Participant) -> Value {
+pub(super) fn value(queue: &Queue, one: &ContenderInfo) -> Value {
     let usual = Usual::of(queue, one);
     let (known, unknown) = (usual.as_ref().ok(), usual.as_ref().err());
     json!({
@@ -166,7 +166,7 @@ mod tests {
         one.owner.granted = None;
         for number in [&[own], others].concat() {
             one.node = format!("{kind}{number:010}");
-            one.holder = number == own;
+            one.holds = number == own;
             survey.queue.push(one.clone());
         }
         survey.next_number = next;

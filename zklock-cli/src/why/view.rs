@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use zklock::{ErrorKind, LockOptions, Participant, Session, Site, Survey};
+use zklock::{ContenderInfo, ErrorKind, LockOptions, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::{is_first_of_its_permits, twins};
@@ -151,7 +151,7 @@ async fn read_again(
         let (known, unread) = (&queue.survey.queue, &mut queue.survey.unread);
         let head = if unread.is_empty() { usize::MAX } else { HEAD };
         queue.survey.queue = match sites.iter().find(is_its) {
-            Some(site) => site.clone().head(head).contenders_since(known).await?,
+            Some(site) => site.clone().head(head).contenders_reusing(known).await?,
             None => {
                 unread.clear();
                 Vec::new()
@@ -247,12 +247,12 @@ fn without_twins(queues: &mut [Queue]) {
 }
 
 impl Queue {
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Participant> {
-        self.survey.queue.iter().filter(|one| one.holder && !self.inner)
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &ContenderInfo> {
+        self.survey.queue.iter().filter(|one| one.holds && !self.inner)
     }
 
     /// Whether this is the node that the server shows and its leader does not know.
-    pub(crate) fn is_phantom(&self, one: &Participant) -> bool {
+    pub(crate) fn is_phantom(&self, one: &ContenderInfo) -> bool {
         let name = self.survey.phantom.as_deref().and_then(|path| path.rsplit('/').next());
         name == Some(&*one.node)
     }
@@ -266,9 +266,9 @@ impl Queue {
     }
 
     /// All of them wait in the inner lock of a semaphore.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = &Participant> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &ContenderInfo> {
         let mut known = BTreeSet::new();
-        let waiters = self.survey.queue.iter().filter(|one| !one.holder || self.inner);
+        let waiters = self.survey.queue.iter().filter(|one| !one.holds || self.inner);
         waiters.filter(move |one| is_first_of_its_permits(one, &mut known))
     }
 }

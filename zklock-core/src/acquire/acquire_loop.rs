@@ -24,7 +24,7 @@ use crate::acquire::watching::Woken;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::{Requeue, pause_after};
 use crate::base::times;
 use crate::coordinator::traits::{RequestError, Stat};
 use crate::divergence::head_age::Age;
@@ -36,7 +36,7 @@ use crate::session::generation::{Generation, Listed, Since};
 use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
-/// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `vanished` says
+/// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `requeue` says
 /// how often to begin again after nodes were deleted by others; `seen` receives who is in the way.
 /// With a `turn`, the create request is sent when that turn comes.
 ///
@@ -45,7 +45,7 @@ use crate::session::unused::Unused;
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
 pub fn acquire<'a>(
     target: &'a Target,
-    vanished: &'a RetryPolicy,
+    requeue: &'a Requeue,
     lane_permit: &'a LanePermit,
     request: NodeRequest,
     seen: &'a Seen,
@@ -53,7 +53,7 @@ pub fn acquire<'a>(
 ) -> impl Future<Output = Result<Lease, LockError>> + Send {
     let (unused, passed) = (Unused::default(), OnceLock::new());
     let mut acquiring =
-        AcquireLoop { target, vanished, lane_permit, request, seen, turn, unused, passed };
+        AcquireLoop { target, requeue, lane_permit, request, seen, turn, unused, passed };
     // An `async fn` would keep each parameter a second time.
     async move { acquiring.run().await.map_err(|error| error.on(acquiring.target.lock.clone())) }
 }
@@ -83,7 +83,7 @@ impl Next {
 
 pub(crate) struct AcquireLoop<'a> {
     pub(crate) target: &'a Target,
-    pub(crate) vanished: &'a RetryPolicy,
+    pub(crate) requeue: &'a Requeue,
     pub(crate) lane_permit: &'a LanePermit,
     pub(crate) request: NodeRequest,
     pub(crate) seen: &'a Seen,
@@ -97,7 +97,7 @@ pub(crate) struct AcquireLoop<'a> {
 
 impl AcquireLoop<'_> {
     pub(crate) async fn run(&mut self) -> Result<Lease, LockError> {
-        let (lane, vanished) = (self.lane_permit.lane(), self.vanished);
+        let (lane, requeue) = (self.lane_permit.lane(), self.requeue);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
             if let Some(turn) = self.turn {
@@ -131,23 +131,23 @@ impl AcquireLoop<'_> {
                     Duration::ZERO
                 }
                 Setback::NoDirectory | Setback::Vanished => {
-                    if losses >= vanished.attempts {
+                    if losses >= requeue.attempts {
                         return Err(deleted_again(&self.target.lock));
                     }
                     losses += 1;
-                    vanished.pause(losses - 1)
+                    requeue.pause(losses - 1)
                 }
                 Setback::Shared => {
-                    if losses >= vanished.attempts {
+                    if losses >= requeue.attempts {
                         return Err(self.shared());
                     }
                     losses += 1;
                     // Long enough for the next contender to be alone.
-                    vanished.pause(losses).max(times::STEP_ASIDE)
+                    requeue.pause(losses).max(times::STEP_ASIDE)
                 }
                 Setback::Interrupted => {
                     interruptions += 1;
-                    RetryPolicy::default().pause(interruptions)
+                    pause_after(interruptions)
                 }
             };
             self.see(None);
@@ -421,7 +421,7 @@ impl AcquireLoop<'_> {
         if generation.is_retired() || error.is_definite() || error.ends_session() {
             return Err(setback(error));
         }
-        Box::pin(generation.pause(RetryPolicy::default().pause(3))).await;
+        Box::pin(generation.pause(pause_after(3))).await;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
 use crate::base::mode::Mode;
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::coordinator::traits::RequestError;
 use crate::session::generation::Generation;
 use crate::session::releaser::or_forgotten;
@@ -115,7 +115,7 @@ pub(crate) async fn ask_for_node(lease: &Lease) -> Option<bool> {
     let there = is_there(generation, lease.path().clone(), lease.only());
     match or_forgotten(generation, generation.patience(), there).await {
         Err(error) if !error.is_definite() => {
-            generation.pause(RetryPolicy::default().pause(3)).await;
+            generation.pause(pause_after(3)).await;
             None
         }
         there => Some(there.unwrap_or(false)),

@@ -59,7 +59,7 @@ impl AcquireLoop<'_> {
         let Some(beside) = &self.target.beside else { return Ok(()) };
         loop {
             let listed = match answer {
-                Ok((_, stat)) if (OF_SEMAPHORES + 1..=MOST_LISTED).contains(&stat.children) => {
+                Ok((_, stat)) if (OF_SEMAPHORES + 1..=MOST_LISTED).contains(&stat.num_children) => {
                     generation.coordinator().children(beside.as_str()).await
                 }
                 Ok(_) => return Ok(()),
@@ -161,8 +161,9 @@ impl AcquireLoop<'_> {
                 // What is no ephemeral node may be the directory of another lock. What this process holds
                 // or waits for it knows itself; other nodes of it are about to be deleted.
                 Ok((data, stat)) => {
-                    let is_none = !sign.agrees_with(&data) || stat.owner == 0;
-                    if !is_none && !self.lane_permit.lane().is_of_this_process(stat.owner) {
+                    let is_none = !sign.agrees_with(&data) || stat.ephemeral_owner == 0;
+                    if !is_none && !self.lane_permit.lane().is_of_this_process(stat.ephemeral_owner)
+                    {
                         let owner = Owner::from_payload(&data);
                         return Ok(Some((path.to_string(), sign.kind(), owner)));
                     }

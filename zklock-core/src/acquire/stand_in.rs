@@ -11,7 +11,7 @@ use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::target::Target;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::Proof;
 use crate::session::releaser::{DeleteOptions, Deletion, Doomed, Which, more, or_forgotten};
@@ -149,7 +149,7 @@ pub async fn stand_in(
             }
             Err(_) => {
                 patience = more(generation, patience);
-                generation.pause(RetryPolicy::default().pause(3)).await;
+                generation.pause(pause_after(3)).await;
                 continue;
             }
         };

@@ -50,7 +50,7 @@ impl AcquireLoop<'_> {
         for (path, reply) in asked {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
-                Ok((data, stat)) if stat.owner == 0 => {
+                Ok((data, stat)) if stat.ephemeral_owner == 0 => {
                     if generation.has_stayed(self.directory(), stat.czxid, own) {
                         staying.push((path, data));
                     }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
-use crate::base::policy::{RetryPolicy, StopAt};
+use crate::base::policy::{Requeue, StopAt};
 use crate::cooldown::mark::Marks;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
@@ -61,14 +61,14 @@ impl Target {
     }
 
     /// What callers have in common that may pass a node to each other.
-    pub fn key(&self, stop_at: StopAt, vanished: RetryPolicy) -> Arc<str> {
+    pub fn key(&self, stop_at: StopAt, requeue: Requeue) -> Arc<str> {
         let (directory, marks) = (self.directory.as_str(), self.marks);
         // A node has the marks and the stop point of the caller that acquired it, as patiently as that
         // caller is. No path contains a NUL.
-        if (marks, stop_at, vanished) == Default::default() {
+        if (marks, stop_at, requeue) == Default::default() {
             return self.directory.to_shared();
         }
-        format!("{directory}\0{marks:?} {stop_at:?} {vanished:?}").into()
+        format!("{directory}\0{marks:?} {stop_at:?} {requeue:?}").into()
     }
 }
 

@@ -322,10 +322,10 @@ impl LockError {
     /// # let session = locks.session().clone();
     /// # let _held = locks.hold("orders")?;
     /// let busy = session.mutex("orders")?.try_acquire().await;
-    /// assert!(busy.is_err_and(|error| error.lock() == Some("orders")));
+    /// assert!(busy.is_err_and(|error| error.lock_name() == Some("orders")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn lock(&self) -> Option<&str> {
+    pub fn lock_name(&self) -> Option<&str> {
         self.0.lock.as_deref()
     }
 

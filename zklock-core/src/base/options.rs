@@ -6,7 +6,7 @@ use crate::base::cancel_policy::{OnLost, OnRevoked};
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
 use crate::base::label::Label;
-use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
+use crate::base::policy::{Handoffs, Requeue, StopAt};
 
 /// The options of a lock, as overrides of the defaults. Each option is taken from the first of
 /// these that sets it: the arguments of an attribute, `with_options` of a lock or a template, the
@@ -41,9 +41,9 @@ pub struct LockOptions {
     pub retries: Option<u32>,
     /// Whether it may be [acquired again](LockOptions::reentrant) inside its own scope.
     pub reentrant: Option<bool>,
-    /// How often to begin again when its [node was deleted](LockOptions::vanished) during an
+    /// How often to queue up again when its [node was deleted](LockOptions::requeue) during an
     /// acquire.
-    pub vanished: Option<RetryPolicy>,
+    pub requeue: Option<Requeue>,
     /// The limit of [handoffs](LockOptions::handoffs).
     pub handoffs: Option<Handoffs>,
     /// How long its [node is kept](LockOptions::linger) after the last release.
@@ -139,18 +139,18 @@ impl LockOptions {
         self
     }
 
-    /// Sets how often an acquire begins again after others deleted its node or the lock's
+    /// Sets how often an acquire queues up again after others deleted its node or the lock's
     /// directory: 20 times by default.
     ///
     /// ```
-    /// use zklock::{LockOptions, RetryPolicy};
+    /// use zklock::{LockOptions, Requeue};
     ///
     /// // Fails at once when a script deletes the node in the queue.
-    /// let options = LockOptions::new().vanished(RetryPolicy::NEVER);
-    /// assert_eq!(options.vanished, Some(RetryPolicy::NEVER));
+    /// let options = LockOptions::new().requeue(Requeue::NEVER);
+    /// assert_eq!(options.requeue, Some(Requeue::NEVER));
     /// ```
-    pub const fn vanished(mut self, policy: RetryPolicy) -> Self {
-        self.vanished = Some(policy);
+    pub const fn requeue(mut self, requeue: Requeue) -> Self {
+        self.requeue = Some(requeue);
         self
     }
 

@@ -1,21 +1,21 @@
-//! Policies: how often an acquire begins again, how long a process keeps a lock to itself, and when
+//! Policies: how often an acquire queues up again, how long a process keeps a lock to itself, and when
 //! a guard counts as lost.
 
 use crate::base::times;
 use std::time::Duration;
 
-/// How often an acquire begins again after others deleted its node or the lock's directory, and the
-/// pause before that, which doubles.
+/// How often an acquire queues up again after others deleted its node or the lock's directory, and
+/// the pause before that, which doubles.
 ///
 /// A server removes empty directories (containers) by itself, and people and scripts delete nodes,
-/// so this happens to correct programs. Timeouts apply all the same. Not to be confused with
-/// [`retries`](crate::base::options::LockOptions::retries), the number of tries of a call.
+/// so this happens to correct programs. Timeouts apply all the same: this happens within one of the
+/// [tries](crate::base::options::LockOptions::retries) of a call.
 ///
 /// ```
 /// use std::time::Duration;
-/// use zklock::RetryPolicy;
+/// use zklock::Requeue;
 ///
-/// let patient = RetryPolicy::new().attempts(100);
+/// let patient = Requeue::new().attempts(100);
 /// assert_eq!(patient.pause(0), Duration::ZERO);
 /// assert!(patient.pause(3) > patient.pause(2));
 /// assert_eq!(patient.pause(101), patient.longest);
@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
-pub struct RetryPolicy {
+pub struct Requeue {
     /// The number of new attempts; 0 for none.
     pub attempts: u32,
     /// The pause before the second new attempt; the first is immediate.
@@ -32,36 +32,36 @@ pub struct RetryPolicy {
     pub longest: Duration,
 }
 
-impl Default for RetryPolicy {
+impl Default for Requeue {
     /// 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
     fn default() -> Self {
-        RetryPolicy::new()
+        Requeue::new()
     }
 }
 
-impl RetryPolicy {
+impl Requeue {
     /// No new attempt.
-    pub const NEVER: RetryPolicy =
-        RetryPolicy { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
+    pub const NEVER: Requeue =
+        Requeue { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
 
     /// Returns the default policy: 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
     ///
     /// ```
-    /// use zklock::RetryPolicy;
+    /// use zklock::Requeue;
     ///
-    /// assert_eq!(RetryPolicy::new().attempts, 20);
+    /// assert_eq!(Requeue::new().attempts, 20);
     /// ```
     pub const fn new() -> Self {
-        RetryPolicy { attempts: 20, first: times::VANISHED.0, longest: times::VANISHED.1 }
+        Requeue { attempts: 20, first: times::VANISHED.0, longest: times::VANISHED.1 }
     }
 
     /// Sets the number of new attempts; 0 for none.
     ///
     /// ```
-    /// use zklock::{LockOptions, RetryPolicy};
+    /// use zklock::{LockOptions, Requeue};
     ///
-    /// let patient = LockOptions::new().vanished(RetryPolicy::new().attempts(100));
-    /// assert_eq!(patient.vanished.map(|policy| policy.attempts), Some(100));
+    /// let patient = LockOptions::new().requeue(Requeue::new().attempts(100));
+    /// assert_eq!(patient.requeue.map(|requeue| requeue.attempts), Some(100));
     /// ```
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
@@ -72,9 +72,9 @@ impl RetryPolicy {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use zklock::RetryPolicy;
+    /// use zklock::Requeue;
     ///
-    /// let slow = RetryPolicy::new().first(Duration::from_millis(100));
+    /// let slow = Requeue::new().first(Duration::from_millis(100));
     /// assert_eq!(slow.pause(1), Duration::from_millis(100));
     /// ```
     pub const fn first(mut self, first: Duration) -> Self {
@@ -86,9 +86,9 @@ impl RetryPolicy {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use zklock::RetryPolicy;
+    /// use zklock::Requeue;
     ///
-    /// let quick = RetryPolicy::new().longest(Duration::from_millis(20));
+    /// let quick = Requeue::new().longest(Duration::from_millis(20));
     /// assert_eq!(quick.pause(19), Duration::from_millis(20));
     /// ```
     pub const fn longest(mut self, longest: Duration) -> Self {
@@ -99,9 +99,9 @@ impl RetryPolicy {
     /// Returns the pause before a new attempt, counted from 0.
     ///
     /// ```
-    /// use zklock::RetryPolicy;
+    /// use zklock::Requeue;
     ///
-    /// let pauses = [0, 1, 2, 3].map(|retry| RetryPolicy::default().pause(retry).as_millis());
+    /// let pauses = [0, 1, 2, 3].map(|retry| Requeue::default().pause(retry).as_millis());
     /// assert_eq!(pauses, [0, 5, 10, 20]);
     /// ```
     pub fn pause(&self, retry: u32) -> Duration {
@@ -110,6 +110,11 @@ impl RetryPolicy {
             Some(doublings) => self.first.saturating_mul(1 << doublings.min(20)).min(self.longest),
         }
     }
+}
+
+/// Returns the pause before an acquire asks ZooKeeper again, after so many interruptions.
+pub fn pause_after(interruptions: u32) -> Duration {
+    Requeue::new().pause(interruptions)
 }
 
 /// The limit of handoffs. After this number of handoffs, or this time, the process checks whether

@@ -8,7 +8,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::label::Label;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
-use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
+use crate::base::policy::{Handoffs, Requeue, StopAt};
 use crate::base::times;
 use crate::cooldown::mark::Marks;
 
@@ -78,8 +78,8 @@ options! {
     retries: u32 = 2,
     /// Whether it may be acquired again inside its own scope.
     reentrant: bool = true,
-    /// How often to begin again when the node or its directory was deleted.
-    vanished: RetryPolicy = RetryPolicy::default(),
+    /// How often to queue up again when the node or its directory was deleted.
+    requeue: Requeue = Requeue::default(),
     /// The limit of handoffs.
     handoffs: Handoffs = Handoffs::default(),
     /// How long the node is kept after the last release.
@@ -259,7 +259,7 @@ mod tests {
             .timeout(second)
             .retries(7)
             .reentrant(false)
-            .vanished(RetryPolicy::NEVER)
+            .requeue(Requeue::NEVER)
             .handoffs(Handoffs::NONE)
             .linger(second)
             .fair(true)

@@ -15,7 +15,7 @@ impl AnyLock {
     /// ```
     /// # let session = zklock::Session::embedded();
     /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
-    /// assert_eq!(lock.blocking_acquire()?.lock(), lock.name().as_str());
+    /// assert_eq!(lock.blocking_acquire()?.lock_name(), lock.name().as_str());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///

@@ -20,7 +20,7 @@
 //! let session = zklock::Session::embedded();
 //! let mutex = session.mutex("orders")?;
 //! let guard = mutex.blocking_acquire()?;
-//! assert!(guard.scope_sync(|| mutex.is_held_here()));
+//! assert!(guard.scope_sync(|| mutex.is_held_in_scope()));
 //! guard.blocking_release()?;
 //! # Ok::<(), zklock::LockError>(())
 //! ```

@@ -171,7 +171,7 @@ impl RwLock {
     /// # let session = zklock::Session::embedded();
     /// let prices = session.rw_lock("prices")?;
     /// let writing = prices.blocking_write()?;
-    /// assert!(writing.scope_sync(|| prices.is_written_here()));
+    /// assert!(writing.scope_sync(|| prices.is_write_held_in_scope()));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///

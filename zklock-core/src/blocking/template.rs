@@ -95,7 +95,7 @@ impl ZkLockTemplate {
     /// # let session = zklock::Session::embedded();
     /// # let template = zklock::ZkLockTemplate::new(session);
     /// let both = ["accounts/a7", "accounts/a3"];
-    /// let all_held = || both.iter().all(|name| zklock::is_held(name));
+    /// let all_held = || both.iter().all(|name| zklock::is_held_in_scope(name));
     /// let held = template.blocking_execute_all(&both, all_held)?;
     /// assert!(held);
     /// # Ok::<(), zklock::LockError>(())

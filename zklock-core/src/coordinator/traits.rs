@@ -204,7 +204,7 @@ pub enum NodeKind {
 ///
 /// server.create("/a", b"", NodeKind::Persistent).await?;
 /// let stat: Stat = server.set("/a", b"1").await?;
-/// assert_eq!((stat.version, stat.owner, stat.children), (1, 0, 0));
+/// assert_eq!((stat.version, stat.ephemeral_owner, stat.num_children), (1, 0, 0));
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,9 +216,9 @@ pub struct Stat {
     /// The number of times that its data changed.
     pub version: i32,
     /// The session that owns an ephemeral node, 0 for all others.
-    pub owner: i64,
+    pub ephemeral_owner: i64,
     /// The number of its children.
-    pub children: i32,
+    pub num_children: i32,
     /// The number of times that a child was created or deleted; 0 if the node never had a child.
     pub cversion: i32,
     /// The time of its creation by the server's clock, in milliseconds since 1970.
@@ -235,11 +235,19 @@ impl Stat {
     /// use zklock::driver::Stat;
     ///
     /// // In a coordinator of one's own.
-    /// let stat = Stat::new(41).owner(7).ctime(1_760_000_000_000);
-    /// assert_eq!((stat.czxid, stat.owner, stat.version), (41, 7, 0));
+    /// let stat = Stat::new(41).ephemeral_owner(7).ctime(1_760_000_000_000);
+    /// assert_eq!((stat.czxid, stat.ephemeral_owner, stat.version), (41, 7, 0));
     /// ```
     pub const fn new(czxid: i64) -> Self {
-        Stat { czxid, version: 0, owner: 0, children: 0, cversion: 0, ctime: 0, mtime: 0 }
+        Stat {
+            czxid,
+            version: 0,
+            ephemeral_owner: 0,
+            num_children: 0,
+            cversion: 0,
+            ctime: 0,
+            mtime: 0,
+        }
     }
 
     /// Sets the number of times that its data changed.
@@ -259,10 +267,10 @@ impl Stat {
     /// ```
     /// use zklock::driver::Stat;
     ///
-    /// assert_eq!(Stat::new(41).owner(7).owner, 7);
+    /// assert_eq!(Stat::new(41).ephemeral_owner(7).ephemeral_owner, 7);
     /// ```
-    pub const fn owner(mut self, owner: i64) -> Self {
-        self.owner = owner;
+    pub const fn ephemeral_owner(mut self, ephemeral_owner: i64) -> Self {
+        self.ephemeral_owner = ephemeral_owner;
         self
     }
 
@@ -271,10 +279,10 @@ impl Stat {
     /// ```
     /// use zklock::driver::Stat;
     ///
-    /// assert_eq!(Stat::new(41).children(2).children, 2);
+    /// assert_eq!(Stat::new(41).num_children(2).num_children, 2);
     /// ```
-    pub const fn children(mut self, children: i32) -> Self {
-        self.children = children;
+    pub const fn num_children(mut self, num_children: i32) -> Self {
+        self.num_children = num_children;
         self
     }
 
@@ -283,7 +291,7 @@ impl Stat {
     /// ```
     /// use zklock::driver::Stat;
     ///
-    /// assert_eq!(Stat::new(41).children(2).cversion(4).cversion, 4);
+    /// assert_eq!(Stat::new(41).num_children(2).cversion(4).cversion, 4);
     /// ```
     pub const fn cversion(mut self, cversion: i32) -> Self {
         self.cversion = cversion;
@@ -326,7 +334,7 @@ impl Stat {
 /// use zklock::driver::{Created, NodeKind};
 ///
 /// let node: Created = server.create("/n-", b"", NodeKind::EphemeralSequential).await?;
-/// assert_eq!((node.path.as_str(), node.stat.owner), ("/n-0000000000", server.session_id()));
+/// assert_eq!((node.path.as_str(), node.stat.ephemeral_owner), ("/n-0000000000", server.session_id()));
 /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,7 +352,7 @@ impl Created {
     /// ```
     /// use zklock::driver::{Created, Stat};
     ///
-    /// let created = Created::new("/n-0000000000", Stat::new(41).owner(7));
+    /// let created = Created::new("/n-0000000000", Stat::new(41).ephemeral_owner(7));
     /// assert_eq!(created.path, "/n-0000000000");
     /// ```
     pub fn new(path: impl Into<String>, stat: Stat) -> Self {
@@ -521,7 +529,7 @@ impl Link {
 /// ```
 pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// Returns the session's id as it was when it connected. A server may silently replace a session, so
-    /// code that adopts a node compares its [`Stat::owner`] with that of another node of its own.
+    /// code that adopts a node compares its [`Stat::ephemeral_owner`] with that of another node of its own.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -30,7 +30,7 @@ pub mod kind {
     /// use zklock::{Guard, kind};
     ///
     /// fn describe<K: kind::Kind>(guard: &Guard<K>) -> String {
-    ///     format!("{} as {}", guard.lock(), K::MODE)
+    ///     format!("{} as {}", guard.lock_name(), K::MODE)
     /// }
     /// let guard = session.rw_lock("prices")?.read().await?;
     /// assert_eq!(describe(&guard), "prices as read");
@@ -322,7 +322,7 @@ impl<K: Kind> Guard<K> {
     /// Begins the span of the hold, if somebody wants it.
     pub(crate) fn begin_span(&self) {
         if self.turn.is_none() {
-            let (grant, lock) = (&self.grant, self.lock());
+            let (grant, lock) = (&self.grant, self.lock_name());
             spans::hold(key(grant), lock, K::MODE, || grant.as_granted(false));
         }
     }
@@ -363,7 +363,7 @@ impl<K: Kind> Guard<K> {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.scope_sync(|| zklock::is_held("orders")));
+    /// assert!(guard.scope_sync(|| zklock::is_held_in_scope("orders")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
@@ -587,7 +587,7 @@ impl<K: Kind> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("mode", &K::MODE)
-            .field("lock", &self.lock())
+            .field("lock", &self.lock_name())
             .field("token", &self.fencing_token())
             .field("valid", &self.is_valid())
             .finish_non_exhaustive()

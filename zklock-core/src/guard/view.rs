@@ -145,10 +145,10 @@ impl GuardView {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders/create")?.acquire().await?;
-    /// assert_eq!(guard.lock(), "orders/create");
+    /// assert_eq!(guard.lock_name(), "orders/create");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn lock(&self) -> &str {
+    pub fn lock_name(&self) -> &str {
         self.grant.queue.lock_name()
     }
 
@@ -348,8 +348,8 @@ impl GuardView {
 /// # let session = zklock::Session::embedded();
 /// let guard = session.mutex("orders")?.acquire().await?;
 /// let inside = guard.scope(async { zklock::current() }).await;
-/// assert_eq!(inside.lock(), Some("orders"));
-/// assert!(zklock::current().lock().is_none());
+/// assert_eq!(inside.lock_name(), Some("orders"));
+/// assert!(zklock::current().lock_name().is_none());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
@@ -357,25 +357,24 @@ pub struct Current(pub(super) Option<GuardView>);
 
 impl Clone for Current {
     fn clone(&self) -> Self {
-        Current(self.0.as_ref().map(GuardView::view))
+        Current(self.view())
     }
 }
 
 impl Current {
-    /// Returns the view of the guard, or `None` outside of any body.
+    /// Returns a view of the lock, which may outlive the guard, as [`GuardView::view`]; `None` outside of any
+    /// body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// use zklock::GuardView;
-    ///
-    /// let view = guard.scope(async { zklock::current().view().map(GuardView::view) }).await;
+    /// let view = guard.scope(async { zklock::current().view() }).await;
     /// assert!(view.is_some_and(|view| view.is_valid()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn view(&self) -> Option<&GuardView> {
-        self.0.as_ref()
+    pub fn view(&self) -> Option<GuardView> {
+        self.0.as_ref().map(GuardView::view)
     }
 
     /// Returns the name of the lock, or `None` outside of any body.
@@ -383,12 +382,12 @@ impl Current {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
-    /// let lock = || async { zklock::current().lock().map(str::to_owned) };
+    /// let lock = || async { zklock::current().lock_name().map(str::to_owned) };
     /// assert_eq!(template.execute("orders", lock).await?.as_deref(), Some("orders"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn lock(&self) -> Option<&str> {
-        self.0.as_ref().map(GuardView::lock)
+    pub fn lock_name(&self) -> Option<&str> {
+        self.0.as_ref().map(GuardView::lock_name)
     }
 
     /// Returns the fencing token for the resource to check, or `None` outside of any body.
@@ -540,15 +539,16 @@ pub fn current() -> Current {
 ///
 /// `name` is the complete name, with the namespace and with all values filled in: the lock that
 /// `"items/{id}"` names for the id 0 is `items/0`. A lock that another task holds does not count.
-/// For a name that is not accepted, the result is false.
+/// For a name that is not accepted, the result is false. Who holds the lock in ZooKeeper,
+/// [`Site::contenders`](crate::inspect::Site::contenders) tells.
 ///
 /// ```
 /// fn write_order() {
-///     debug_assert!(zklock::is_held("createOrder"));
+///     debug_assert!(zklock::is_held_in_scope("createOrder"));
 /// }
-/// assert!(!zklock::is_held("createOrder"));
+/// assert!(!zklock::is_held_in_scope("createOrder"));
 /// ```
-pub fn is_held(name: impl IntoLockName) -> bool {
+pub fn is_held_in_scope(name: impl IntoLockName) -> bool {
     let Ok(name) = name.into_lock_name() else { return false };
     let frame = context::find(|by| &**by.queue.lock_name() == name.as_str());
     frame.is_some_and(|frame| GuardView::of_one(&frame).is_valid())

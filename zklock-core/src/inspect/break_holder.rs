@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
 use crate::coordinator::traits::{Operation, RequestError};
-use crate::inspect::contenders::Participant;
+use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::site::Site;
 use crate::observe::observer::LossReason;
 use crate::session::generation::Generation;
@@ -47,10 +47,10 @@ impl Site {
     /// # Cancel safety
     ///
     /// If the future is dropped, the node may or may not be deleted.
-    pub async fn break_holder(&self, participant: &Participant) -> Result<bool, LockError> {
-        let (path, in_doubt) = (self.path_of(&participant.node), AtomicBool::new(false));
-        let czxid = participant.czxid;
-        let generation = self.session.generation_of(participant.zookeeper_session);
+    pub async fn break_holder(&self, contender: &ContenderInfo) -> Result<bool, LockError> {
+        let (path, in_doubt) = (self.path_of(&contender.node), AtomicBool::new(false));
+        let czxid = contender.czxid;
+        let generation = self.session.generation_of(contender.zookeeper_session);
         let held = generation.as_ref().and_then(|generation| {
             let mut held = generation.held().into_iter();
             held.find(|node| *node.path == *path && node.czxid.cast_unsigned() == czxid)

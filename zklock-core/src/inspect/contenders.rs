@@ -23,16 +23,17 @@ use crate::session::local_queues::LocalContender;
 /// The number of nodes, or of directories, that are read at the same time.
 pub(crate) const BATCH: usize = 100;
 
-/// A node in a lock's queue. Its owner holds the lock or waits for it, perhaps with a client in
-/// another language.
+/// What ZooKeeper and this process know of one contender: a node in a lock's queue, whose owner holds
+/// the lock or waits for it, perhaps with a client in another language. What a layout reads from the
+/// node's name alone is a [`driver::Contender`](crate::layout::contender::Contender).
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
-/// use zklock::Participant;
+/// use zklock::ContenderInfo;
 ///
-/// fn line(one: &Participant) -> String {
-///     format!("{} {}: {}", if one.holder { "holds" } else { "waits" }, one.mode, one.owner)
+/// fn line(one: &ContenderInfo) -> String {
+///     format!("{} {}: {}", if one.holds { "holds" } else { "waits" }, one.mode, one.owner)
 /// }
 /// let _guard = session.mutex("orders")?.acquire().await?;
 /// let queue = session.site("orders")?.contenders().await?;
@@ -41,7 +42,7 @@ pub(crate) const BATCH: usize = 100;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Participant {
+pub struct ContenderInfo {
     /// The name of the node.
     pub node: String,
     /// The czxid of the node, which tells it from a later one with the same name. Of a holder, it is
@@ -56,7 +57,7 @@ pub struct Participant {
     /// while (`lock_delay`, `hold_at_least`). A [survey](Site::survey) knows that, and so does a queue that
     /// [`Session::sites`](crate::session::handle::Session::sites) returned, by the wall clock of this machine; elsewhere
     /// the first counts as the holder. Clients that do not know these options do not wait for that time.
-    pub holder: bool,
+    pub holds: bool,
     /// Whether the node belongs to this session.
     pub here: bool,
     /// For the first node of this session: the callers of this process that hold the lock or wait
@@ -79,7 +80,7 @@ impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
     ///
-    /// It does not ask whether the lock is unavailable for a while: see [`Participant::holder`]. Which callers of
+    /// It does not ask whether the lock is unavailable for a while: see [`ContenderInfo::holds`]. Which callers of
     /// this process hold locks or wait for them, [`Session::local_contenders`](crate::session::Session::local_contenders)
     /// tells without a request.
     ///
@@ -93,7 +94,7 @@ impl Site {
     /// assert!(site.contenders().await?.is_empty());
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// let queue = site.contenders().await?;
-    /// assert!(queue.len() == 1 && queue[0].holder && queue[0].here);
+    /// assert!(queue.len() == 1 && queue[0].holds && queue[0].here);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -106,8 +107,8 @@ impl Site {
     /// # Cancel safety
     ///
     /// Cancel safe: the call only reads.
-    pub async fn contenders(&self) -> Result<Vec<Participant>, LockError> {
-        self.contenders_since(&[]).await
+    pub async fn contenders(&self) -> Result<Vec<ContenderInfo>, LockError> {
+        self.contenders_reusing(&[]).await
     }
 
     /// Like [`contenders`](Site::contenders), for somebody who looks again and again: reads only the
@@ -121,7 +122,7 @@ impl Site {
     /// let site = session.site("orders")?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// let before = site.contenders().await?;
-    /// let now = site.contenders_since(&before).await?;
+    /// let now = site.contenders_reusing(&before).await?;
     /// assert!(now.len() == 1 && now[0].node == before[0].node);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -133,30 +134,30 @@ impl Site {
     /// # Cancel safety
     ///
     /// Cancel safe: the call only reads.
-    pub async fn contenders_since(
+    pub async fn contenders_reusing(
         &self,
-        known: &[Participant],
-    ) -> Result<Vec<Participant>, LockError> {
-        let mut participants = self
+        known: &[ContenderInfo],
+    ) -> Result<Vec<ContenderInfo>, LockError> {
+        let mut queue = self
             .look(async |generation| {
                 let coordinator = &**generation.coordinator();
                 let listed = self.list(coordinator).await?;
                 self.describe(coordinator, listed, known, &self.mark).await
             })
             .await?;
-        self.add_callers(&mut participants);
-        Ok(participants)
+        self.add_callers(&mut queue);
+        Ok(queue)
     }
 
     /// Adds what only this process knows: its callers, behind the first node of its session; and of each
     /// of its nodes that holds the lock, who holds it at present.
-    pub(crate) fn add_callers(&self, queue: &mut [Participant]) {
-        let Some(first) = queue.iter_mut().find(|participant| participant.here) else { return };
+    pub(crate) fn add_callers(&self, queue: &mut [ContenderInfo]) {
+        let Some(first) = queue.iter_mut().find(|contender| contender.here) else { return };
         first.local = self.session.local_contenders();
         first.local.retain(|one| *one.lock == *self.name.as_str());
         let (runtime, holdings) = (self.session.runtime(), self.session.local_queues().holdings());
         let now = runtime.clock().now();
-        for one in queue.iter_mut().filter(|one| one.here && one.holder) {
+        for one in queue.iter_mut().filter(|one| one.here && one.holds) {
             // By the node: permits are handed on, so a node behind another may have the older holder.
             if let Some(by) = holdings.get(&*self.path_of(&one.node)) {
                 let owner = std::mem::take(&mut one.owner).label(by.label.as_deref());
@@ -206,43 +207,43 @@ impl Site {
         &self,
         coordinator: &dyn Coordinator,
         children: Vec<String>,
-        known: &[Participant],
+        known: &[ContenderInfo],
         mark: &Mark,
-    ) -> Result<Vec<Participant>, RequestError> {
+    ) -> Result<Vec<ContenderInfo>, RequestError> {
         let Listed { mut queue, others } = Listed::new(children, &*self.driver);
         // The path of a node may be a later one's, where names are not unique; and what was added about
         // a caller of this process is not true of the next one.
-        let is_added = |known: &Participant| !known.local.is_empty() || known.here && known.holder;
+        let is_added = |known: &ContenderInfo| !known.local.is_empty() || known.here && known.holds;
         let known =
             known.iter().filter(|known| self.driver.proof() == Proof::Name && !is_added(known));
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let head = &queue[..queue.len().min(self.most)];
-        let mut participants = Vec::with_capacity(head.len());
+        let mut described = Vec::with_capacity(head.len());
         let mut passed = HashSet::new();
         for batch in head.chunks(BATCH) {
             let read = |name: &str| {
-                let known = known.get(name).map(|known| Participant::clone(known));
+                let known = known.get(name).map(|known| ContenderInfo::clone(known));
                 known.ok_or_else(|| coordinator.get(&self.path_of(name)))
             };
             let asked: Vec<_> = batch.iter().map(|one| (one, read(&one.name))).collect();
             for (one, asked) in asked {
-                let participant = match asked {
+                let contender = match asked {
                     Ok(known) => known,
                     Err(reply) => match reply.await {
                         Ok((_, stat)) if is_other_lock(&*self.driver, one.mode, &stat) => {
                             passed.insert(one.name.clone());
                             continue;
                         }
-                        Ok((data, stat)) => Participant {
+                        Ok((data, stat)) => ContenderInfo {
                             node: one.name.clone(),
                             czxid: stat.czxid.cast_unsigned(),
                             mode: one.mode,
                             owner: self.driver.owner(&one.name, &data),
-                            holder: false,
-                            here: self.session.generation_of(stat.owner).is_some(),
+                            holds: false,
+                            here: self.session.generation_of(stat.ephemeral_owner).is_some(),
                             local: Vec::new(),
                             why: None,
-                            zookeeper_session: stat.owner,
+                            zookeeper_session: stat.ephemeral_owner,
                             created: time_of(stat.ctime).unwrap_or(UNIX_EPOCH),
                             written: time_of(stat.mtime).unwrap_or(UNIX_EPOCH),
                         },
@@ -250,16 +251,16 @@ impl Site {
                         Err(error) => return Err(error),
                     },
                 };
-                participants.push(participant);
+                described.push(contender);
             }
         }
         take_out(&mut queue, &passed, |one| &one.name);
         let without_permit = self.without_permit(coordinator, &queue).await?;
         let mut places = queue.iter().zip(self.holders(&queue, without_permit));
-        for one in &mut participants {
+        for one in &mut described {
             // A contender that disappears during the reading still has its place in the queue.
             let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };
-            one.holder = holds && !self.rests(mark, one.czxid, &one.owner);
+            one.holds = holds && !self.rests(mark, one.czxid, &one.owner);
             // Our own clients ignore nodes that are not contenders, and describe themselves.
             let is_stranger = one.owner.pid.is_none();
             one.why = is_stranger
@@ -270,6 +271,6 @@ impl Site {
                     format!("Curator's locks count {path}, too, and wait until it is gone")
                 });
         }
-        Ok(participants)
+        Ok(described)
     }
 }

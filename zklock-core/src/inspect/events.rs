@@ -13,7 +13,7 @@ use crate::base::error::ErrorKind;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Coordinator, Link, RequestError, Watch};
-use crate::inspect::contenders::Participant;
+use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::nodes::{Changes, changes};
 use crate::inspect::site::Site;
 use crate::name::path::name_of;
@@ -43,22 +43,22 @@ use crate::session::watch_budget::Watching;
 #[non_exhaustive]
 pub enum LockEvent {
     /// A contender is in the queue.
-    Joined(Participant),
+    Joined(ContenderInfo),
     /// A contender holds the lock, or is first in the queue of a lock that is unavailable for a while (see
-    /// [`Participant::holder`]).
-    Granted(Participant),
+    /// [`ContenderInfo::holds`]).
+    Granted(ContenderInfo),
     /// A contender is gone: a holder that released the lock or whose session ended, or a waiter
     /// that gave up. From outside these look the same.
-    Left(Participant),
+    Left(ContenderInfo),
     /// A holder of this session is gone because its ZooKeeper session ended.
-    Lost(Participant),
+    Lost(ContenderInfo),
     /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes
     /// in the meantime are reported when the queue can be read again.
     Blind,
 }
 
 impl LockEvent {
-    /// Returns the changes between two looks at a queue, for somebody who [looks](Site::contenders_since) again and
+    /// Returns the changes between two looks at a queue, for somebody who [looks](Site::contenders_reusing) again and
     /// again: who left, who joined, and who holds the lock and did not. A holder that was lost has
     /// [left](LockEvent::Left), too, because the queue does not tell.
     ///
@@ -70,16 +70,16 @@ impl LockEvent {
     /// let site = session.site("orders")?;
     /// let before = site.contenders().await?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
-    /// let now = site.contenders_since(&before).await?;
+    /// let now = site.contenders_reusing(&before).await?;
     /// let one = now[0].clone();
     /// let events = LockEvent::between(&before, &now);
     /// assert_eq!(events, [LockEvent::Joined(one.clone()), LockEvent::Granted(one)]);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn between(before: &[Participant], now: &[Participant]) -> Vec<LockEvent> {
+    pub fn between(before: &[ContenderInfo], now: &[ContenderInfo]) -> Vec<LockEvent> {
         let of = |one| {
-            let Participant { node, czxid, holder, .. }: &Participant = one;
-            ((&**node, *czxid), *holder)
+            let ContenderInfo { node, czxid, holds, .. }: &ContenderInfo = one;
+            ((&**node, *czxid), *holds)
         };
         let Changes { left, joined, granted } = changes(before, now, of);
         let left = left.into_iter().cloned().map(LockEvent::Left);
@@ -109,7 +109,7 @@ impl LockEvent {
 #[derive(Debug)]
 pub struct LockEvents {
     site: Site,
-    known: Vec<Participant>,
+    known: Vec<ContenderInfo>,
     waiting: VecDeque<LockEvent>,
     view: Option<View>,
     blind: bool,
@@ -278,10 +278,11 @@ impl LockEvents {
     }
 
     /// Reports the differences from the last look.
-    fn compare(&mut self, seen: Vec<Participant>) {
+    fn compare(&mut self, seen: Vec<ContenderInfo>) {
         let before = std::mem::replace(&mut self.known, seen);
-        let is_lost =
-            |gone: &Participant| gone.holder && gone.here && self.has_ended(gone.zookeeper_session);
+        let is_lost = |gone: &ContenderInfo| {
+            gone.holds && gone.here && self.has_ended(gone.zookeeper_session)
+        };
         let told = LockEvent::between(&before, &self.known).into_iter().map(|event| match event {
             LockEvent::Left(gone) if is_lost(&gone) => LockEvent::Lost(gone),
             event => event,
@@ -306,10 +307,10 @@ async fn pause(clock: &Clock, pause: Duration) {
 /// Lists the queue and watches its directory; if there is none, the nearest existing node above it.
 async fn look(
     site: &Site,
-    known: &[Participant],
+    known: &[ContenderInfo],
     generation: &Arc<Generation>,
     watched: bool,
-) -> Result<(Vec<Participant>, Watch), RequestError> {
+) -> Result<(Vec<ContenderInfo>, Watch), RequestError> {
     let coordinator = generation.coordinator();
     let paths: Vec<_> = std::iter::once("/").chain(site.directory.ancestors_and_self()).collect();
     let mut at = paths.len() - 1;

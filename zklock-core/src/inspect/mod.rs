@@ -12,7 +12,7 @@ mod permits;
 pub mod revoke;
 pub mod survey;
 
-pub use contenders::Participant;
+pub use contenders::ContenderInfo;
 pub use events::{LockEvent, LockEvents};
 pub use found::LockNames;
 pub use site::Site;

@@ -25,7 +25,7 @@ pub(crate) fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T,
 pub(crate) fn made(
     read: Result<(Vec<u8>, Stat), RequestError>,
 ) -> Result<(i64, i64), RequestError> {
-    or_nothing(read.map(|(_, stat)| (stat.owner, stat.czxid)))
+    or_nothing(read.map(|(_, stat)| (stat.ephemeral_owner, stat.czxid)))
 }
 
 /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has

@@ -218,7 +218,7 @@ impl Session {
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn site(&self, name: impl IntoLockName) -> Result<Site, LockError> {
         let name = name.into_lock_name()?;
-        let directory = name.under(self.root());
+        let directory = name.path_under(self.root());
         Ok(Site::at(self, name, directory, self.driver().clone()))
     }
 }

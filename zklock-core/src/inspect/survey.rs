@@ -11,7 +11,7 @@ use crate::cooldown::server_time::time_of;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::traits::RequestError;
 use crate::divergence::check::phantom_among;
-use crate::inspect::contenders::Participant;
+use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::site::Site;
 use crate::session::handle::Session;
 
@@ -34,7 +34,7 @@ const MOST_CHECKED: usize = 1_000;
 pub struct Survey {
     /// The queue, as [`contenders`](Site::contenders) returns it; but while the lock is unavailable, the first in
     /// it does not count as the holder.
-    pub queue: Vec<Participant>,
+    pub queue: Vec<ContenderInfo>,
     /// The names of the nodes behind the [head](Site::head) of the queue, in order. They were not read.
     pub unread: Vec<String>,
     /// The children of the directory that are not in the queue, sorted.
@@ -128,7 +128,7 @@ impl Site {
                     queue,
                     unread,
                     strangers,
-                    next_number: next_number(stat.cversion, stat.children),
+                    next_number: next_number(stat.cversion, stat.num_children),
                     created: time_of(stat.ctime),
                     acl,
                     phantom,

@@ -13,7 +13,8 @@ use crate::base::mode::Mode;
 /// (ZOOKEEPER-4706), and Java and Python order by the number, too.
 pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 
-/// A node in the queue of a lock.
+/// A contender, a node in the queue of a lock, as a layout reads it from the node's name. What else is
+/// known of it, for people who look at a queue, is a [`ContenderInfo`](crate::inspect::ContenderInfo).
 ///
 /// ```
 /// use zklock::driver::Contender;

@@ -10,7 +10,7 @@ use crate::base::owner::{LONGEST_PAYLOAD, Owner};
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::kinds::{Sign, directory_of_permits};
-use crate::layout::rules::mutex::mutex;
+use crate::layout::rules::mutex::{mutex, mutex_among_hidden_writers};
 use crate::layout::rules::read_write::{read, write};
 use crate::layout::verdict::Verdict;
 use crate::name::path::is_refused;
@@ -369,7 +369,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
             // Semaphores have a driver of their own.
-            Mode::Mutex | Mode::Permit => mutex(queue, mine, self.tells_writers()),
+            Mode::Mutex | Mode::Permit if self.tells_writers() => mutex(queue, mine),
+            Mode::Mutex | Mode::Permit => mutex_among_hidden_writers(queue, mine),
             Mode::Read => read(queue, mine),
             Mode::Write => write(queue, mine),
         }

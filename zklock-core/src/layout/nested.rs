@@ -24,7 +24,7 @@ static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 /// Whether a node in a lock's queue is the directory of another lock, although its name looks like
 /// a contender's. Never in a layout in which every child counts, or all contenders use one name.
 pub fn is_other_lock(driver: &dyn LockDriver, mode: Mode, stat: &Stat) -> bool {
-    may_be_other_lock(driver, mode) && stat.owner == 0 && stat.cversion != 0
+    may_be_other_lock(driver, mode) && stat.ephemeral_owner == 0 && stat.cversion != 0
 }
 
 /// Whether a node in such a queue can be the directory of another lock at all.

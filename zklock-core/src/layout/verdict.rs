@@ -7,7 +7,7 @@
 /// use zklock::driver::{Contender, Verdict, mutex};
 ///
 /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
-/// let Verdict::Wait { predecessor, .. } = mutex(&queue, &queue[1], true) else { unreachable!() };
+/// let Verdict::Wait { predecessor, .. } = mutex(&queue, &queue[1]) else { unreachable!() };
 /// assert_eq!(predecessor, "4");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -142,7 +142,7 @@ impl Grant {
     pub fn describe(&self, now: Instant) -> LocalContender {
         LocalContender {
             lock: self.queue.lock_name().clone(),
-            granted: true,
+            holds: true,
             elapsed: now.since(self.since),
             who: self.who.to_string(),
             label: self.label.clone(),

@@ -46,7 +46,7 @@ pub fn check(
     match others.next() {
         None => Ok(()),
         Some((mode, held)) => {
-            let does = if held.granted { "holds" } else { "waits for" };
+            let does = if held.holds { "holds" } else { "waits for" };
             let who = format!("{} of this process {does} it, at {path}", held.who);
             Err(kinds::two_kinds(Kind::of(mode), wanted).aside(who))
         }

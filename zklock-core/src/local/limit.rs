@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use crate::acquire::making::{self, Made, no_chroot};
 use crate::acquire::setback::{Setback, refused, setback};
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
@@ -239,7 +239,7 @@ async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockErro
                 None if error.is_definite() => return Ok(()),
                 None => {
                     patience = more(&generation, patience);
-                    generation.pause(RetryPolicy::default().pause(4)).await;
+                    generation.pause(pause_after(4)).await;
                 }
             },
         }
@@ -323,7 +323,7 @@ impl Follower {
                         self.tell_why(why);
                         or(generation.pause(generation.slow_look()), self.asked()).await;
                     }
-                    Err(_) => generation.pause(RetryPolicy::default().pause(4)).await,
+                    Err(_) => generation.pause(pause_after(4)).await,
                 }
             }
         })

@@ -19,7 +19,7 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
-use crate::base::policy::{RetryPolicy, StopAt};
+use crate::base::policy::{Requeue, StopAt};
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::{LockDriver, mixed};
 use crate::local::callers::Decides;
@@ -52,7 +52,7 @@ pub type LockQueue = Queue<Locks>;
 pub struct Locks {
     target: Target,
     /// How often to begin again after nodes were deleted by others.
-    vanished: RetryPolicy,
+    requeue: Requeue,
     /// Whether it was checked that this process does not use the lock in another layout.
     unrivalled: AtomicBool,
     /// Whether this session has, or had, another queue of the lock, for other options.
@@ -75,14 +75,14 @@ impl Queue<Locks> {
     pub fn of(
         session: &Session,
         target: Target,
-        (stop_at, vanished): (StopAt, RetryPolicy),
+        (stop_at, requeue): (StopAt, Requeue),
     ) -> Result<Arc<Self>, LockError> {
         let (directory, key, driver) =
-            (target.directory.clone(), target.key(stop_at, vanished), target.driver.clone());
+            (target.directory.clone(), target.key(stop_at, requeue), target.driver.clone());
         let (lock, local_queues) = (target.lock.clone(), session.local_queues());
         let make = |key| {
             let [unrivalled, divided] = [(); 2].map(|()| AtomicBool::new(false));
-            Queue::new(session, Locks { target, vanished, unrivalled, divided }, key)
+            Queue::new(session, Locks { target, requeue, unrivalled, divided }, key)
         };
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
@@ -265,9 +265,9 @@ impl Engine for Locks {
         fetch: &'a Fetch,
         seen: &'a Seen,
     ) -> impl Future<Output = Result<Lease, LockError>> + Send {
-        let Locks { target, vanished, .. } = queue.engine();
+        let Locks { target, requeue, .. } = queue.engine();
         let request = queue.request(fetch, turn.is_some());
-        acquire(target, vanished, lane_permit, request, seen, turn)
+        acquire(target, requeue, lane_permit, request, seen, turn)
     }
 
     async fn tell<T: Send>(

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::policy::{Handoffs, RetryPolicy};
+use crate::base::policy::{Handoffs, Requeue};
 use crate::local::callers::{Callers, Decides, Grants};
 use crate::local::todo::{Fetch, Joined, Lent, Todo};
 use crate::local::turn::Turn;
@@ -26,7 +26,7 @@ pub struct PermitRequest {
     /// The number of permits.
     pub permits: u32,
     /// How often to begin again after nodes were deleted by others.
-    pub vanished: RetryPolicy,
+    pub requeue: Requeue,
 }
 
 /// The state of a local queue. `L` is a lease, `B` a holder, `O` a grant.
@@ -132,7 +132,7 @@ impl<L: Lent, B, O> Decides<L, PermitRequest, B, O> for State<L, B, O> {
             // Others may begin again more often.
             Err(error) => {
                 let told =
-                    |other: &Waiter<PermitRequest>, _| other.wants.vanished == fetch.wants.vanished;
+                    |other: &Waiter<PermitRequest>, _| other.wants.requeue == fetch.wants.requeue;
                 todo.wake_all = self.callers.waiters.settle_where(told, |_| Err(error.clone()));
             }
         }

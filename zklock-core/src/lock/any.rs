@@ -82,7 +82,7 @@ impl AnyLock {
     ///
     /// for lock in [session.mutex("orders")?.into(), AnyLock::Write(session.rw_lock("prices")?)] {
     ///     let guard = lock.acquire().await?;
-    ///     assert_eq!(guard.lock(), lock.name().as_str());
+    ///     assert_eq!(guard.lock_name(), lock.name().as_str());
     /// }
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -263,7 +263,7 @@ impl AnyGuard {
     /// # let session = zklock::Session::embedded();
     /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
     /// let guard = any.acquire().await?;
-    /// assert!(guard.scope_sync(|| zklock::is_held("orders")));
+    /// assert!(guard.scope_sync(|| zklock::is_held_in_scope("orders")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {

@@ -14,7 +14,7 @@ use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::first::{all, first};
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::limit::GuardLimit;
 use crate::guard::view::GuardView;
@@ -138,7 +138,7 @@ impl MultiLock {
     /// # let both = zklock::MultiLock::new([b, a])?;
     /// let _guard = elsewhere.mutex("b")?.acquire().await?;
     /// let busy = both.try_acquire().await;
-    /// assert!(busy.is_err_and(|error| error.is_busy() && error.lock() == Some("b")));
+    /// assert!(busy.is_err_and(|error| error.is_busy() && error.lock_name() == Some("b")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -267,7 +267,7 @@ impl MultiLock {
                 // same session, and is not let go again and again.
                 Err(session) => {
                     left.push(session);
-                    let pause = RetryPolicy::default().pause(1);
+                    let pause = pause_after(1);
                     clock.sleep_until(clock.now() + pause).await;
                 }
             }
@@ -372,7 +372,7 @@ impl MultiGuard {
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
     /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?;
-    /// assert_eq!(guard.members()[0].lock(), "a");
+    /// assert_eq!(guard.members()[0].lock_name(), "a");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn members(&self) -> &[AnyGuard] {
@@ -394,7 +394,7 @@ impl MultiGuard {
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
     /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?;
-    /// assert!(guard.scope(async { zklock::is_held("a") && zklock::is_held("b") }).await);
+    /// assert!(guard.scope(async { zklock::is_held_in_scope("a") && zklock::is_held_in_scope("b") }).await);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -412,7 +412,7 @@ impl MultiGuard {
     /// # let session = zklock::Session::embedded();
     /// # let locks = [session.mutex("a")?, session.mutex("b")?];
     /// let both = zklock::MultiLock::new(locks)?.acquire().await?;
-    /// assert!(both.scope_sync(|| zklock::is_held("a") && zklock::is_held("b")));
+    /// assert!(both.scope_sync(|| zklock::is_held_in_scope("a") && zklock::is_held_in_scope("b")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {

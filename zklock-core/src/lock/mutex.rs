@@ -134,7 +134,7 @@ impl Mutex {
     /// - [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`], [`ErrorKind::Exhausted`],
     /// - [`ErrorKind::Busy`] if a node is in the way that no session removes,
     /// - [`ErrorKind::Unavailable`] if the own node was deleted again and again
-    ///   ([`vanished`](crate::base::options::LockOptions::vanished)), or a quota is used up.
+    ///   ([`requeue`](crate::base::options::LockOptions::requeue)), or a quota is used up.
     ///
     /// # Cancel safety
     ///
@@ -183,7 +183,7 @@ impl Mutex {
     /// use std::time::Duration;
     ///
     /// let guard = session.mutex("orders")?.acquire_timeout(Duration::from_secs(2)).await?;
-    /// assert_eq!(guard.lock(), "orders");
+    /// assert_eq!(guard.lock_name(), "orders");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -237,12 +237,12 @@ impl Mutex {
     /// # let session = zklock::Session::embedded();
     /// let mutex = session.mutex("orders")?;
     /// let guard = mutex.acquire().await?;
-    /// assert!(guard.scope(async { mutex.is_held_here() }).await);
-    /// assert!(!mutex.is_held_here()); // Held, but not by a call around this one.
+    /// assert!(guard.scope(async { mutex.is_held_in_scope() }).await);
+    /// assert!(!mutex.is_held_in_scope()); // Held, but not by a call around this one.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn is_held_here(&self) -> bool {
-        self.0.is_held_here(Mode::Mutex)
+    pub fn is_held_in_scope(&self) -> bool {
+        self.0.is_held_in_scope(Mode::Mutex)
     }
 }
 

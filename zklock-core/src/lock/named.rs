@@ -56,7 +56,7 @@ impl NamedLock {
     /// A lock that is acquired in this mode, with those default options of its session that the mode
     /// supports.
     pub fn new(session: &Session, name: LockName, mode: Mode) -> Self {
-        let place = (name.under(session.root()), session.driver().clone());
+        let place = (name.path_under(session.root()), session.driver().clone());
         let info = LockInfo::new(session, name, mode, place);
         NamedLock(Arc::new(Shared { info, queue: OnceLock::new() }))
     }
@@ -80,7 +80,7 @@ impl NamedLock {
     }
 
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
-    pub fn is_held_here(&self, mode: Mode) -> bool {
+    pub fn is_held_in_scope(&self, mode: Mode) -> bool {
         context::find(|grant| self.is_of(grant)).is_some_and(|frame| {
             let includes = includes(frame.own.mode, mode);
             includes && GuardView::of_one(&frame).is_valid()
@@ -276,11 +276,11 @@ impl NamedLock {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let Settings { stop_at, vanished, .. } = self.settings;
+                let Settings { stop_at, requeue, .. } = self.settings;
                 let (directory, driver) = (self.directory.clone(), self.driver.clone());
                 let target = Target::new(&self.session, &self.name, directory, driver);
                 let target = Target { marks: self.settings.marks(), ..target };
-                let queue = LockQueue::of(&self.session, target, (stop_at, vanished))?;
+                let queue = LockQueue::of(&self.session, target, (stop_at, requeue))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
         }

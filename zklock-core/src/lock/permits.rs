@@ -33,7 +33,7 @@ pub fn find(
     layout: &SemaphoreLayout,
 ) -> Result<Handle, LockError> {
     check(source, layout)?;
-    let directory = name.under(session.root());
+    let directory = name.path_under(session.root());
     let key = key(layout, &directory);
     // A queue that is no longer used may still be ending.
     let handle = OnceCell::new();

@@ -31,7 +31,7 @@ use crate::session::handle::Session;
 /// [detached](crate::guard::typed::Guard::detach) it. A task that always acquires the next guard
 /// before it drops the last one keeps writers out for as long as it does so. It applies only to
 /// handles of one session that share a node: a read through a `fair` handle, through one with
-/// another `stop_at`, `lock_delay` or `vanished`, or through another session has its own node
+/// another `stop_at`, `lock_delay` or `requeue`, or through another session has its own node
 /// behind the writer's, and the caller waits for itself: without a deadline for ever. This is
 /// logged after one second, and at a deadline the busy error says so.
 ///
@@ -293,7 +293,7 @@ impl RwLock {
     /// # let session = zklock::Session::embedded();
     /// // At most 2 × 2 s by default.
     /// let writing = session.rw_lock("prices")?.write_tries().await?;
-    /// assert_eq!(writing.lock(), "prices");
+    /// assert_eq!(writing.lock_name(), "prices");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -316,11 +316,11 @@ impl RwLock {
     /// # let session = zklock::Session::embedded();
     /// let prices = session.rw_lock("prices")?;
     /// let reading = prices.read().await?;
-    /// assert!(reading.scope(async { prices.is_read_here() && !prices.is_written_here() }).await);
+    /// assert!(reading.scope(async { prices.is_held_in_scope() && !prices.is_write_held_in_scope() }).await);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn is_read_here(&self) -> bool {
-        self.0.is_held_here(Mode::Read)
+    pub fn is_held_in_scope(&self) -> bool {
+        self.0.is_held_in_scope(Mode::Read)
     }
 
     /// Returns whether a call around the caller holds this lock for writing, and the lock is still
@@ -331,11 +331,11 @@ impl RwLock {
     /// # let session = zklock::Session::embedded();
     /// let prices = session.rw_lock("prices")?;
     /// let writing = prices.write().await?;
-    /// assert!(writing.scope(async { prices.is_written_here() && prices.is_read_here() }).await);
+    /// assert!(writing.scope(async { prices.is_write_held_in_scope() && prices.is_held_in_scope() }).await);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn is_written_here(&self) -> bool {
-        self.0.is_held_here(Mode::Write)
+    pub fn is_write_held_in_scope(&self) -> bool {
+        self.0.is_held_in_scope(Mode::Write)
     }
 }
 

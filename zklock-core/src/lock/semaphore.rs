@@ -389,13 +389,13 @@ impl Semaphore {
     fn join(&self, asking: Asking, permits: u32) -> Waits<Permits> {
         let Asking { who, wait, since, .. } = asking;
         let around = context::current();
-        let Settings { fair, handoffs, stop_at, vanished, .. } = self.settings;
+        let Settings { fair, handoffs, stop_at, requeue, .. } = self.settings;
         let handoffs = if fair { Handoffs::NONE } else { handoffs };
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
         let (once, label) = (wait.is_once(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let (who, ahead) = (context::scoped(who, &around), 0);
-        let wants = PermitRequest { permits, vanished };
+        let wants = PermitRequest { permits, requeue };
         let waiting = Waiter { who, wants, since, once, queue_policy, label, ahead };
         let span = self.span(Mode::Permit, &asking);
         let joined = match fair {
@@ -467,7 +467,7 @@ impl Session {
         node: impl IntoLockName,
         initial: u32,
     ) -> Result<Semaphore, LockError> {
-        let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.under(self.root()));
+        let (name, node) = (name.into_lock_name()?, node.into_lock_name()?.path_under(self.root()));
         Semaphore::with_limit(
             self,
             name,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::error::LockError;
+use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::layout::driver::{LockDriver, unsupported};
@@ -23,11 +23,9 @@ pub enum Kind {
     /// A read/write lock, for writing.
     Write,
     /// A semaphore.
-    Permits {
+    Semaphore {
         /// The limit of the semaphore.
         limit: u32,
-        /// The number of permits to acquire.
-        permits: u32,
     },
 }
 
@@ -36,6 +34,8 @@ pub enum Kind {
 pub struct LockSpec {
     /// The kind.
     pub kind: Kind,
+    /// The number of permits to acquire, of a semaphore.
+    pub permits: u32,
     /// Overrides of the session's defaults.
     pub options: LockOptions,
     /// The layout, if it is not the session's.
@@ -45,16 +45,22 @@ pub struct LockSpec {
 impl LockSpec {
     /// A mutex with the session's defaults.
     pub const MUTEX: Self =
-        LockSpec { kind: Kind::Mutex, options: LockOptions::new(), driver: None };
+        LockSpec { kind: Kind::Mutex, permits: 1, options: LockOptions::new(), driver: None };
 
     /// Returns the lock with a name.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) for a semaphore with a
-    /// layout of locks, and those of [`Session::semaphore`].
+    /// [`ErrorKind::Unsupported`] for a semaphore with a
+    /// layout of locks; [`ErrorKind::InvalidOption`] for several permits of what is no semaphore, and those of
+    /// [`Session::semaphore`].
     pub fn lock(&self, session: &Session, name: LockName) -> Result<AnyLock, LockError> {
         let (options, driver) = (self.options, self.driver.clone());
+        if self.permits != 1 && !matches!(self.kind, Kind::Semaphore { .. }) {
+            let why =
+                format!("only a semaphore has {} permits: call `semaphore`, too", self.permits);
+            return Err(LockError::new(ErrorKind::InvalidOption, why).on(name.to_shared()));
+        }
         let rw_lock = |name| RwLock::new(session, name).with_options(options);
         Ok(match self.kind {
             Kind::Mutex => {
@@ -63,12 +69,12 @@ impl LockSpec {
             }
             Kind::Read => AnyLock::Read(rw_lock(name).laid_out(driver)),
             Kind::Write => AnyLock::Write(rw_lock(name).laid_out(driver)),
-            Kind::Permits { limit, permits } => {
+            Kind::Semaphore { limit } => {
                 if let Some(driver) = driver {
                     return Err(unsupported(&*driver, Mode::Permit).on(name.to_shared()));
                 }
                 let semaphore = Semaphore::new(session, name, limit)?.with_options(options);
-                AnyLock::Permits(semaphore, permits)
+                AnyLock::Permits(semaphore, self.permits)
             }
         })
     }

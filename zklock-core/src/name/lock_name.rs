@@ -52,9 +52,9 @@ pub use rules::{Flaw, LONGEST_NAME, check_literal};
 /// zklock ignores it. But Curator's lock at `orders` counts every child, and waits until one that
 /// sorts before its own sequence number, such as `orders/0` or `orders/-5`, is gone. So Java should
 /// not use such an outer lock. zklock logs such a pair once, with both paths, and
-/// [`Participant::why`] names it.
+/// [`ContenderInfo::why`] names it.
 ///
-/// [`Participant::why`]: crate::inspect::Participant::why
+/// [`ContenderInfo::why`]: crate::inspect::ContenderInfo::why
 ///
 /// The rules are also a file of [examples] that Java and Python check; implementations for both are
 /// beside it, to be copied.
@@ -177,11 +177,11 @@ impl LockName {
     /// # let session = zklock::Session::embedded();
     /// use zklock::LockName;
     ///
-    /// let path = LockName::new("orders/create")?.under(session.root());
+    /// let path = LockName::new("orders/create")?.path_under(session.root());
     /// assert_eq!(path.as_str(), "/zklock/orders/create");
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn under(&self, root: &ZnodePath) -> ZnodePath {
+    pub fn path_under(&self, root: &ZnodePath) -> ZnodePath {
         root.join(&self.0)
     }
 }

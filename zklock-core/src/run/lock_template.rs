@@ -70,7 +70,7 @@ pub trait LockTemplate: fmt::Debug + Send + Sync {
     ///
     /// let template: &dyn LockTemplate = &ZkLockTemplate::new(Session::embedded());
     /// let mut held = false;
-    /// let body = Box::pin(async { held = zklock::is_held("orders") });
+    /// let body = Box::pin(async { held = zklock::is_held_in_scope("orders") });
     /// template.execute_boxed(LockName::new("orders")?, body).await?;
     /// assert!(held);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -114,7 +114,7 @@ pub trait LockTemplateExt: LockTemplate {
     /// use zklock::{LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
     ///
     /// let locks: Box<dyn LockTemplate> = Box::new(ZkLockTemplate::new(Session::embedded()));
-    /// assert!(locks.execute("orders", || async { zklock::is_held("orders") }).await?);
+    /// assert!(locks.execute("orders", || async { zklock::is_held_in_scope("orders") }).await?);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///

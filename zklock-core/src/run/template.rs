@@ -61,7 +61,7 @@ impl ZkLockTemplate {
     /// use zklock::{Session, ZkLockTemplate};
     ///
     /// let template = ZkLockTemplate::new(Session::embedded());
-    /// assert!(template.execute("orders", || async { zklock::is_held("orders") }).await?);
+    /// assert!(template.execute("orders", || async { zklock::is_held_in_scope("orders") }).await?);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn new(session: Session) -> Self {
@@ -132,7 +132,7 @@ impl ZkLockTemplate {
     ///
     /// let writing = ZkLockTemplate::new(session.clone()).write();
     /// let prices = session.rw_lock("prices")?;
-    /// assert!(writing.execute("prices", || async { prices.is_written_here() }).await?);
+    /// assert!(writing.execute("prices", || async { prices.is_write_held_in_scope() }).await?);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn write(mut self) -> Self {
@@ -140,21 +140,38 @@ impl ZkLockTemplate {
         self
     }
 
-    /// Makes the template acquire `permits` permits of semaphores with this limit, instead of
-    /// mutexes.
+    /// Makes the template acquire a permit of semaphores with this limit, instead of mutexes.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// use zklock::ZkLockTemplate;
     ///
-    /// let printing = ZkLockTemplate::new(session.clone()).permits(3, 2);
+    /// let printing = ZkLockTemplate::new(session.clone()).semaphore(1);
+    /// let free = || async { session.semaphore("printers", 1)?.try_acquire().await };
+    /// assert!(printing.execute("printers", free).await?.is_err()); // The only one is taken.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn semaphore(mut self, limit: u32) -> Self {
+        self.spec.kind = Kind::Semaphore { limit };
+        self
+    }
+
+    /// Makes the template acquire so many permits of a [semaphore](ZkLockTemplate::semaphore) together.
+    /// For other locks the calls fail with [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ZkLockTemplate;
+    ///
+    /// let printing = ZkLockTemplate::new(session.clone()).semaphore(3).permits(2);
     /// let free = || async { session.semaphore("printers", 3)?.try_acquire_many(1).await };
     /// assert!(printing.execute("printers", free).await?.is_ok()); // Two of three are taken.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn permits(mut self, limit: u32, permits: u32) -> Self {
-        self.spec.kind = Kind::Permits { limit, permits };
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.spec.permits = permits;
         self
     }
 
@@ -382,7 +399,7 @@ impl ZkLockTemplate {
         let entry = self.entry(name)?;
         under(entry, async move {
             // The innermost guard is that of this call.
-            let guard = current().view().map(GuardView::view).ok_or_else(closed)?;
+            let guard = current().view().ok_or_else(closed)?;
             Ok(body(guard).await)
         })
         .await

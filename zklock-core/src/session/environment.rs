@@ -120,7 +120,7 @@ fn check_name(name: &str, is_set: impl Fn(&str) -> bool) -> Result<(), LockError
     let why = format!(
         "a session named `{name}` cannot be made from environment variables, because \
          {prefix}TIMEOUT is one of {whose}; give it another name, or call \
-         `SessionRegistry::global().register({name:?}, …)` when the program starts"
+         `SessionRegistry::global().register(Some({name:?}), …)` when the program starts"
     );
     Err(LockError::new(ErrorKind::InvalidOption, why))
 }
@@ -132,7 +132,7 @@ fn not_configured(name: Option<&str>) -> LockError {
                  to `embedded`"
             .to_owned(),
         Some(name) => format!(
-            "no session `{name}` is configured: call `SessionRegistry::global().register({name:?}, \
+            "no session `{name}` is configured: call `SessionRegistry::global().register(Some({name:?}), \
              …)` when the program starts, or set {}CONNECT to a connect string or to `embedded`",
             prefix(name)
         ),

@@ -366,7 +366,7 @@ impl Session {
     /// # let session = zklock::Session::embedded();
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// for one in session.local_contenders() {
-    ///     let does = if one.granted { "holds" } else { "waits for" };
+    ///     let does = if one.holds { "holds" } else { "waits for" };
     ///     println!("{} {does} {}, {} ms", one.who, one.lock, one.elapsed.as_millis());
     /// }
     /// assert_eq!(session.local_contenders().len(), 1);

@@ -21,7 +21,7 @@ use crate::layout::driver::LockDriver;
 /// A caller of this process that holds a lock or waits for it. Returned by
 /// [`Session::local_contenders`](crate::session::Session::local_contenders).
 ///
-/// Not a [`Participant`](crate::inspect::Participant), which is a node in the lock's queue in ZooKeeper:
+/// Not a node in the lock's queue in ZooKeeper, which is a [`ContenderInfo`](crate::inspect::ContenderInfo):
 /// the callers of one process often share a node.
 ///
 /// ```
@@ -29,7 +29,7 @@ use crate::layout::driver::LockDriver;
 /// # let session = zklock::Session::embedded();
 /// let _guard = session.mutex("orders")?.acquire().await?;
 /// let contender = &session.local_contenders()[0];
-/// assert!(contender.granted && &*contender.lock == "orders");
+/// assert!(contender.holds && &*contender.lock == "orders");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct LocalContender {
     /// The lock's name.
     pub lock: Arc<str>,
     /// Whether it holds the lock; false for a waiter.
-    pub granted: bool,
+    pub holds: bool,
     /// How long it has waited, from its call on, or has held the lock, from its own grant on, also if
     /// the node is older.
     pub elapsed: Duration,
@@ -400,7 +400,7 @@ mod tests {
         }
         fn contenders(&self) -> Vec<LocalContender> {
             let (lock, elapsed, who, label) = ("a".into(), Duration::ZERO, String::new(), None);
-            let one = LocalContender { lock, granted: true, elapsed, who, label };
+            let one = LocalContender { lock, holds: true, elapsed, who, label };
             self.is_in_use().then_some(one).into_iter().collect()
         }
         fn is_in_use(&self) -> bool {

@@ -22,7 +22,7 @@ use crate::session::handle::Session;
 /// ```
 /// use zklock::{Session, SessionRegistry};
 ///
-/// SessionRegistry::global().register("billing", Session::embedded());
+/// SessionRegistry::global().register(Some("billing"), Session::embedded());
 /// assert!(SessionRegistry::global().session(Some("billing"))?.is_ready());
 /// # Ok::<(), zklock::LockError>(())
 /// ```
@@ -64,7 +64,7 @@ impl SessionRegistry {
     /// # let session = zklock::Session::embedded();
     /// use zklock::SessionRegistry;
     ///
-    /// SessionRegistry::global().register_default(session.clone());
+    /// SessionRegistry::global().register(None, session.clone());
     /// assert_eq!(SessionRegistry::global().session(None)?.id(), session.id());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
@@ -72,32 +72,26 @@ impl SessionRegistry {
         &GLOBAL
     }
 
-    /// Registers the default session. Returns the previous one.
-    ///
-    /// ```
-    /// use zklock::{Session, SessionRegistry};
-    ///
-    /// let registry = SessionRegistry::default();
-    /// assert!(registry.register_default(Session::embedded()).is_none());
-    /// assert!(registry.register_default(Session::embedded()).is_some());
-    /// ```
-    pub fn register_default(&self, session: Session) -> Option<Session> {
-        self.default.write().unwrap_or_else(PoisonError::into_inner).replace(session)
-    }
-
-    /// Registers a session under a name. Returns the one that had this name before.
+    /// Registers a session under a name, or as the default session for `None`, which [`init`] does, too.
+    /// Returns the one that it replaces.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// use zklock::SessionRegistry;
     ///
     /// // For `#[zk_locked("…", session = "billing")]`.
-    /// SessionRegistry::global().register("billing", session.clone());
+    /// SessionRegistry::global().register(Some("billing"), session.clone());
     /// assert_eq!(SessionRegistry::global().session(Some("billing"))?.id(), session.id());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    pub fn register(&self, name: impl Into<Arc<str>>, session: Session) -> Option<Session> {
-        self.named.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), session)
+    pub fn register(&self, name: Option<&str>, session: Session) -> Option<Session> {
+        match name {
+            None => self.default.write().unwrap_or_else(PoisonError::into_inner).replace(session),
+            Some(name) => {
+                let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+                named.insert(name.into(), session)
+            }
+        }
     }
 
     /// Removes a session, or the default session for `None`, and returns it. It closes when its
@@ -109,7 +103,7 @@ impl SessionRegistry {
     /// use zklock::SessionRegistry;
     ///
     /// let registry = SessionRegistry::default();
-    /// registry.register("billing", session);
+    /// registry.register(Some("billing"), session);
     /// if let Some(session) = registry.remove(Some("billing")) {
     ///     session.close().await;
     /// }
@@ -123,45 +117,22 @@ impl SessionRegistry {
         }
     }
 
-    /// Installs a default session that only the present tokio runtime sees, or outside of a runtime
-    /// only the present thread. It is for tests, which share one process: the tasks that a test
+    /// Installs a session under a name, or as the default session for `None`, that only the present tokio
+    /// runtime sees, or outside of a runtime only the present thread. It is for tests, which share one process: the tasks that a test
     /// spawns see its session, and other tests do not. Dropping the returned value removes the
     /// session.
     ///
     /// ```
     /// use zklock::{Session, SessionRegistry};
     ///
-    /// let _session = SessionRegistry::global().install_here(Session::embedded());
+    /// let _session = SessionRegistry::global().install_here(None, Session::embedded());
     /// assert!(SessionRegistry::global().session(None).is_ok());
     /// ```
-    pub fn install_here(&'static self, session: Session) -> Installed {
-        self.install(None, session)
-    }
-
-    /// Installs a named session in the same way as [`install_here`](SessionRegistry::install_here).
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Session, SessionRegistry};
-    ///
-    /// let registry = SessionRegistry::global();
-    /// let _session = registry.install_named_here("billing", Session::embedded());
-    /// assert!(registry.session(Some("billing"))?.is_ready());
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn install_named_here(
-        &'static self,
-        name: impl Into<Arc<str>>,
-        session: Session,
-    ) -> Installed {
-        self.install(Some(name.into()), session)
-    }
-
-    fn install(&'static self, name: Option<Arc<str>>, session: Session) -> Installed {
+    pub fn install_here(&'static self, name: Option<&str>, session: Session) -> Installed {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let (place, id) = (Place::here(), NEXT.fetch_add(1, Ordering::Relaxed) as u64);
         let mut local = self.local.write().unwrap_or_else(PoisonError::into_inner);
-        local.entry(place).or_default().push((id, name, session));
+        local.entry(place).or_default().push((id, name.map(Arc::from), session));
         self.locals.fetch_add(1, Ordering::Release);
         Installed { registry: self, place, id }
     }
@@ -276,7 +247,7 @@ impl Drop for Opens {
 /// # let session = zklock::Session::embedded();
 /// use zklock::{Session, SessionRegistry};
 ///
-/// let installed = SessionRegistry::global().install_named_here("billing", Session::embedded());
+/// let installed = SessionRegistry::global().install_here(Some("billing"), Session::embedded());
 /// drop(installed);
 /// assert!(SessionRegistry::global().session(Some("billing")).is_err());
 /// ```
@@ -314,7 +285,7 @@ impl Drop for Installed {
 /// # Ok::<(), zklock::LockError>(())
 /// ```
 pub fn init(session: Session) -> Option<Session> {
-    SessionRegistry::global().register_default(session)
+    SessionRegistry::global().register(None, session)
 }
 
 #[cfg(test)]
@@ -330,7 +301,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
             let registry = SessionRegistry::default();
-            let known = registry.register("known", Session::embedded());
+            let known = registry.register(Some("known"), Session::embedded());
             assert!(known.is_none());
             for name in [None, Some("billing")] {
                 let opened = registry.make(name, || {
@@ -345,10 +316,7 @@ mod tests {
                 let registered = Session::embedded();
                 drop(registry.remove(name));
                 let found = registry.make(name, || {
-                    match name {
-                        None => drop(registry.register_default(registered.clone())),
-                        Some(name) => drop(registry.register(name, registered.clone())),
-                    }
+                    drop(registry.register(name, registered.clone()));
                     Ok(Session::embedded())
                 });
                 assert_eq!(found.unwrap().id(), registered.id());
@@ -370,7 +338,7 @@ mod tests {
     async fn an_installed_session_is_seen_by_spawned_tasks_only() {
         let session = Session::embedded();
         let id = session.id();
-        let installed = SessionRegistry::global().install_here(session);
+        let installed = SessionRegistry::global().install_here(None, session);
         let find = || SessionRegistry::global().local(None).map(|session| session.id());
         assert_eq!(tokio::spawn(async move { find() }).await.unwrap(), Some(id));
         assert_eq!(thread::spawn(find).join().unwrap(), None);

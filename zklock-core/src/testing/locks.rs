@@ -117,10 +117,7 @@ impl TestLocks {
             Err(error) => unreachable!("the options of a session are valid: {error}"),
         };
         let registry = SessionRegistry::global();
-        let installed = match &name {
-            None => registry.install_here(session.clone()),
-            Some(name) => registry.install_named_here(name.clone(), session.clone()),
-        };
+        let installed = registry.install_here(name.as_deref(), session.clone());
         self.sessions.push(TestSession { name, store, session, _installed: installed });
         self
     }

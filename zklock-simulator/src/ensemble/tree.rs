@@ -33,8 +33,8 @@ impl Node {
         let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         Stat::new(self.czxid)
             .version(self.version)
-            .owner(if self.owner == CONTAINER { 0 } else { self.owner })
-            .children(children)
+            .ephemeral_owner(if self.owner == CONTAINER { 0 } else { self.owner })
+            .num_children(children)
             .cversion(self.cversion.wrapping_mul(2).wrapping_sub(children))
             .ctime(self.ctime)
             .mtime(self.mtime)

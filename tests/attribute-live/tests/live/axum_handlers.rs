@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockError, is_held, zk_locked};
+use zklock::{ErrorKind, LockError, is_held_in_scope, zk_locked};
 
 /// What every handler answers with when it fails.
 struct ApiError(StatusCode, String);
@@ -51,7 +51,7 @@ async fn create(
     State(shop): State<Shop>,
     Json(request): Json<OrderRequest>,
 ) -> Result<Json<Order>, ApiError> {
-    assert!(is_held(format!("orders/{}", request.customer)));
+    assert!(is_held_in_scope(format!("orders/{}", request.customer)));
     tokio::task::yield_now().await;
     Ok(Json(Order { number: shop.name.len() as u64 }))
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use futures_lite::FutureExt as _;
 use tokio::task::yield_now;
 use zklock::testing::TestLocks;
-use zklock::{LockError, current, is_held, zk_locked};
+use zklock::{LockError, current, is_held_in_scope, zk_locked};
 
 /// Has the lock when it goes, wherever that is.
 struct Owner;
@@ -19,7 +19,7 @@ impl Drop for Owner {
             return;
         }
         // Dropped before the body began, it never had the lock.
-        let held = is_held("cancelled/7");
+        let held = is_held_in_scope("cancelled/7");
         assert_eq!(held, current().is_valid());
     }
 }
@@ -29,7 +29,7 @@ async fn steps(id: u32, owner: Owner, ends: bool) -> Result<u32, LockError> {
     let _local = Owner;
     for _ in 0..3 {
         yield_now().await;
-        assert!(is_held("cancelled/7"));
+        assert!(is_held_in_scope("cancelled/7"));
     }
     if ends {
         panic!("as asked");
@@ -69,7 +69,7 @@ async fn a_panic_frees_the_lock_and_goes_on() {
 fn a_panic_of_a_plain_body_frees_the_lock_and_goes_on() {
     #[zk_locked("plain")]
     fn plain() -> Result<(), LockError> {
-        assert!(is_held("plain"));
+        assert!(is_held_in_scope("plain"));
         panic!("as asked");
     }
     let locks = TestLocks::install();

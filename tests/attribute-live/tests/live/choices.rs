@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockError, LockOptions, Session, current, is_held, zk_locked};
+use zklock::{ErrorKind, LockError, LockOptions, Session, current, is_held_in_scope, zk_locked};
 
 #[zk_locked("job", try_once, on_busy = skip)]
 async fn job() -> Result<Option<u32>, LockError> {
-    assert!(is_held("job") && !is_held("other"));
+    assert!(is_held_in_scope("job") && !is_held_in_scope("other"));
     Ok(Some(1))
 }
 
 #[zk_locked("job", try_once, on_busy = skip)]
 fn plain_job() {
-    assert!(is_held("job"));
+    assert!(is_held_in_scope("job"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,12 +48,12 @@ async fn outer(again: bool) -> Result<bool, LockError> {
 
 #[zk_locked("outer")]
 async fn nested() -> Result<bool, LockError> {
-    Ok(is_held("outer"))
+    Ok(is_held_in_scope("outer"))
 }
 
 #[zk_locked("outer", reentrant = false)]
 async fn once() -> Result<bool, LockError> {
-    Ok(is_held("outer"))
+    Ok(is_held_in_scope("outer"))
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn habits_and_layouts_of_the_session_are_those_of_the_attribute() {
     }
     let builder = Session::embedded_builder(&zklock::Embedded::new());
     let session = builder.driver(zklock::layout::Kazoo::default()).open().unwrap();
-    let _installed = zklock::SessionRegistry::global().install_here(session);
+    let _installed = zklock::SessionRegistry::global().install_here(None, session);
     assert!(node(&by_defaults().await.unwrap()).contains("__lock__"));
 }
 
@@ -140,7 +140,7 @@ async fn habits_reach_the_lock() {
 
 #[zk_locked("names", namespace = namespace, key = key)]
 async fn named(namespace: &str, key: &str) -> Result<String, LockError> {
-    Ok(current().lock().unwrap().to_owned())
+    Ok(current().lock_name().unwrap().to_owned())
 }
 
 #[tokio::test]
@@ -161,13 +161,13 @@ struct Service {
 impl Service {
     #[zk_locked("a", session = self.session)]
     async fn own(&self) -> Result<(), LockError> {
-        assert!(is_held("a"));
+        assert!(is_held_in_scope("a"));
         Ok(())
     }
 
     #[zk_locked("a", session = self.tenant)]
     fn of_tenant(&self) -> Result<(), LockError> {
-        assert!(is_held("a"));
+        assert!(is_held_in_scope("a"));
         Ok(())
     }
 }

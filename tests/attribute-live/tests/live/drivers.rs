@@ -51,7 +51,7 @@ async fn written() -> Result<(), LockError> {
 async fn a_mode_that_the_layout_has_not_is_refused_at_once() {
     let locks = TestLocks::install();
     let error = written().await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unsupported, Some("documents")));
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::Unsupported, Some("documents")));
     assert!(error.is_permanent());
     assert!(locks.taken().is_empty());
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zklock::testing::TestLocks;
-use zklock::{LockError, is_held, zk_locked};
+use zklock::{LockError, is_held_in_scope, zk_locked};
 
 /// Works until the lock is lost, or somebody asks for it.
 #[zk_locked("leaders/importer", timeout = "1h", retries = 1, on_lost = cancel, on_revoked = cancel)]
@@ -54,7 +54,7 @@ async fn a_leader_stops_with_its_lock_and_stands_again() {
     }
     let work = async || {
         let _ends = Ends(ended);
-        assert!(is_held("leaders/importer"));
+        assert!(is_held_in_scope("leaders/importer"));
         began.fetch_add(1, Ordering::SeqCst);
         std::future::pending::<()>().await;
     };

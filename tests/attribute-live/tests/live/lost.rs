@@ -32,7 +32,7 @@ async fn a_body_is_dropped_at_whichever_await_it_is_lost_in() {
     for lost_at in 0..AWAITS {
         let error = steps(&locks, &journal, lost_at).await.unwrap_err();
         assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Dropped)));
-        assert_eq!(error.lock(), Some("steps"));
+        assert_eq!(error.lock_name(), Some("steps"));
         let lines = journal.read();
         let mut expected = Vec::new();
         for step in 0..=lost_at {

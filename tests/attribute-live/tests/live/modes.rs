@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockError, LockOptions, current, is_held, zk_locked};
+use zklock::{ErrorKind, LockError, LockOptions, current, is_held_in_scope, zk_locked};
 
 const QUICK: Duration = Duration::from_millis(100);
 
 #[zk_locked("stock", mode = read, timeout = QUICK, retries = 1)]
 async fn read() -> Result<bool, LockError> {
-    Ok(is_held("stock"))
+    Ok(is_held_in_scope("stock"))
 }
 
 #[zk_locked("stock", mode = read)]
@@ -27,7 +27,7 @@ async fn write() -> Result<bool, LockError> {
 
 #[zk_locked("stock", mode = read, timeout = QUICK, retries = 1)]
 fn read_plainly() -> Result<bool, LockError> {
-    Ok(is_held("stock"))
+    Ok(is_held_in_scope("stock"))
 }
 
 #[tokio::test]
@@ -79,10 +79,12 @@ async fn a_semaphore_lets_so_many_in() {
 
 #[zk_locked("accounts", key = from, key = to, timeout = QUICK, retries = 1)]
 async fn transfer(from: u64, to: u64) -> Result<(), LockError> {
-    assert!(is_held(format!("accounts/{from}")) && is_held(format!("accounts/{to}")));
+    assert!(
+        is_held_in_scope(format!("accounts/{from}")) && is_held_in_scope(format!("accounts/{to}"))
+    );
     tokio::task::yield_now().await;
     assert!(current().is_valid());
-    assert_eq!(current().lock(), Some(&*format!("accounts/{}", from.max(to))));
+    assert_eq!(current().lock_name(), Some(&*format!("accounts/{}", from.max(to))));
     Ok(())
 }
 
@@ -100,7 +102,7 @@ async fn several_keys_are_several_locks_in_one_order() {
     let held = locks.hold("accounts/7").unwrap();
     let error = transfer(3, 7).await.unwrap_err();
     assert!(error.is_busy());
-    assert_eq!(error.lock(), Some("accounts/7"));
+    assert_eq!(error.lock_name(), Some("accounts/7"));
     assert_eq!(transfer_plainly(7, 3).unwrap(), None);
     // What was taken before it is free again.
     transfer(3, 4).await.unwrap();

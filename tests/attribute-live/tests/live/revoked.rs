@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use zklock::testing::TestLocks;
 use zklock::{
-    Body, ErrorKind, LockError, LockOptions, OnLost, OnRevoked, current, is_held, zk_locked,
+    Body, ErrorKind, LockError, LockOptions, OnLost, OnRevoked, current, is_held_in_scope,
+    zk_locked,
 };
 
 use crate::journal::{Journal, Local};
@@ -18,7 +19,7 @@ struct Held(&'static str);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = is_held(self.0) || std::thread::panicking();
+        let held = is_held_in_scope(self.0) || std::thread::panicking();
         assert!(held, "the lock went before the body");
     }
 }
@@ -51,7 +52,7 @@ async fn a_body_is_dropped_at_whichever_await_it_is_revoked_in() {
         let error = steps(&locks, &journal, at).await.unwrap_err();
         assert!(dropped(&error), "{error:?}");
         assert!(error.is_revoked() && !error.is_lost() && !error.is_busy());
-        assert_eq!(error.lock(), Some("steps"));
+        assert_eq!(error.lock_name(), Some("steps"));
         let mut expected = Vec::new();
         for step in 0..=at {
             expected.extend([format!("step {step}"), "second".to_owned()]);
@@ -180,8 +181,8 @@ async fn every_mode_heeds_and_of_several_locks_each() {
     ] {
         assert!(dropped(&error), "{error:?}");
     }
-    assert_eq!(transfer(&locks, 1, 2, 2).await.unwrap_err().lock(), Some("accounts/2"));
-    assert_eq!(transfer(&locks, 1, 2, 3).await.unwrap_err().lock(), Some("accounts/3"));
+    assert_eq!(transfer(&locks, 1, 2, 2).await.unwrap_err().lock_name(), Some("accounts/2"));
+    assert_eq!(transfer(&locks, 1, 2, 3).await.unwrap_err().lock_name(), Some("accounts/3"));
     drop((locks.hold("accounts/2").unwrap(), locks.hold("accounts/3").unwrap()));
 }
 

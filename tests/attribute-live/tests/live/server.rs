@@ -84,7 +84,7 @@ async fn a_body_is_dropped_when_curator_asks_for_its_lock() {
     agent.revoke(&path).unwrap();
     let error = tokio::time::timeout(SOON, call).await.unwrap().unwrap().unwrap_err();
     assert!(error.is_revoked(), "{error}");
-    assert_eq!((error.body(), error.lock()), (Some(Body::Dropped), Some("orders")));
+    assert_eq!((error.body(), error.lock_name()), (Some(Body::Dropped), Some("orders")));
     // Not before: it is Curator's turn.
     let grant = pending.wait(SOON).unwrap().held();
     agent.release(&grant).unwrap();

@@ -2,7 +2,7 @@
 
 use tonic::{Code, Request, Response, Status};
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockError, is_held, zk_locked};
+use zklock::{ErrorKind, LockError, is_held_in_scope, zk_locked};
 
 fn status(error: LockError) -> Status {
     let message = format!("{}: {error}", error.code());
@@ -33,7 +33,7 @@ impl Orders for Service {
         on_error = |error| Err(status(error))
     )]
     async fn create(&self, request: Request<u64>) -> Result<Response<u64>, Status> {
-        assert!(is_held("orders/eu/7"));
+        assert!(is_held_in_scope("orders/eu/7"));
         tokio::task::yield_now().await;
         Ok(Response::new(request.into_inner() + 1))
     }

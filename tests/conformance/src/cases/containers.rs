@@ -16,7 +16,7 @@ pub async fn an_empty_container_goes_and_its_numbers_begin_again(lab: &Lab) {
     Timer::after(lab.harness().reaped_within() + Duration::from_millis(200)).await;
     // A container in use stays, and one that was never used.
     let (_, stat, watch) = soon(session.get_watched(&inner.path)).await.unwrap();
-    assert_eq!((stat.czxid, stat.children, stat.owner), (inner.stat.czxid, 1, 0));
+    assert_eq!((stat.czxid, stat.num_children, stat.ephemeral_owner), (inner.stat.czxid, 1, 0));
     let (_, mut gone) = soon(session.children_watched(&inner.path)).await.unwrap();
     let (_, emptied) = soon(session.children_watched(&outer.path)).await.unwrap();
     assert!(soon(session.get(&unused.path)).await.is_ok());

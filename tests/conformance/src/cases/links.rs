@@ -20,7 +20,7 @@ pub async fn requests_made_while_down_wait(lab: &Lab) {
     assert_eq!(session.link(), Link::Up);
     // It is the same session.
     let (_, stat) = soon(other.get(&path)).await.unwrap();
-    assert_eq!(stat.owner, session.session_id());
+    assert_eq!(stat.ephemeral_owner, session.session_id());
 }
 
 pub async fn requests_in_flight_are_lost_with_the_connection(lab: &Lab) {

@@ -49,9 +49,9 @@ pub async fn a_multi_applies_everything(lab: &Lab) {
     let (data, stat) = soon(session.get(&a.path)).await.unwrap();
     assert_eq!((data.as_slice(), stat.version), (&b"x"[..], 1));
     let (data, stat) = soon(session.get(&lab.path("c"))).await.unwrap();
-    assert_eq!((data.as_slice(), stat.owner), (&b"new"[..], session.session_id()));
+    assert_eq!((data.as_slice(), stat.ephemeral_owner), (&b"new"[..], session.session_id()));
     let (_, other) = soon(session.get(&lab.path("d"))).await.unwrap();
-    assert_eq!((other.czxid, other.owner), (stat.czxid, 0));
+    assert_eq!((other.czxid, other.ephemeral_owner), (stat.czxid, 0));
     assert_eq!(soon(changed).await, WatchEvent::Changed);
     assert_eq!(soon(deleted).await, WatchEvent::Deleted);
 }
@@ -162,7 +162,7 @@ pub async fn a_multi_sees_its_own_changes(lab: &Lab) {
     assert_eq!(soon(session.multi(replaced)).await, failed(3, RequestError::NoNode));
     let replaced = vec![delete(&child), delete(&a), create(&a, NodeKind::Ephemeral)];
     assert_eq!(soon(session.multi(replaced)).await, Ok(()));
-    assert_eq!(soon(session.get(&a)).await.unwrap().1.owner, session.session_id());
+    assert_eq!(soon(session.get(&a)).await.unwrap().1.ephemeral_owner, session.session_id());
 }
 
 /// The client library would answer it without the server, and the reply would be mistaken for one

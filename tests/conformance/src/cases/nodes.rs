@@ -7,21 +7,21 @@ pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     let data: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let path = lab.path("a");
     let a = soon(session.create(&path, &data, NodeKind::Persistent)).await.unwrap();
-    assert_eq!((a.path.as_str(), a.stat.version, a.stat.owner), (path.as_str(), 0, 0));
+    assert_eq!((a.path.as_str(), a.stat.version, a.stat.ephemeral_owner), (path.as_str(), 0, 0));
     let b = lab.create(&session, "a/b", NodeKind::Container).await;
     assert!(b.stat.czxid > a.stat.czxid);
-    assert_eq!((b.stat.owner, b.stat.children), (0, 0));
+    assert_eq!((b.stat.ephemeral_owner, b.stat.num_children), (0, 0));
     let (found, stat) = soon(session.get(&path)).await.unwrap();
     assert!(found == data);
-    assert_eq!((stat.czxid, stat.version, stat.children), (a.stat.czxid, 0, 1));
+    assert_eq!((stat.czxid, stat.version, stat.num_children), (a.stat.czxid, 0, 1));
     let stat = soon(session.set(&path, b"")).await.unwrap();
-    assert_eq!((stat.czxid, stat.version, stat.children), (a.stat.czxid, 1, 1));
+    assert_eq!((stat.czxid, stat.version, stat.num_children), (a.stat.czxid, 1, 1));
     assert_eq!(soon(session.get(&path)).await.unwrap(), (Vec::new(), stat));
     soon(session.delete(&b.path)).await.unwrap();
     soon(session.delete(&path)).await.unwrap();
     let again = lab.create(&session, "a", NodeKind::Persistent).await;
     assert!(again.stat.czxid > b.stat.czxid);
-    assert_eq!((again.stat.version, again.stat.children), (0, 0));
+    assert_eq!((again.stat.version, again.stat.num_children), (0, 0));
 }
 
 pub async fn a_node_says_when_it_was_created_and_written(lab: &Lab) {
@@ -162,7 +162,7 @@ pub async fn ephemeral_nodes_name_their_owner(lab: &Lab) {
     assert!(session.session_timeout() > std::time::Duration::ZERO);
     for (name, kind) in [("a", NodeKind::Ephemeral), ("b", NodeKind::EphemeralSequential)] {
         let created = lab.create(&session, name, kind).await;
-        assert_eq!(created.stat.owner, session.session_id());
+        assert_eq!(created.stat.ephemeral_owner, session.session_id());
         let (_, seen) = soon(other.get(&created.path)).await.unwrap();
         assert_eq!(seen, created.stat);
     }

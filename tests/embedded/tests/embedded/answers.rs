@@ -251,7 +251,7 @@ async fn a_look_from_outside_is_answered() {
         let guard = on(store).mutex("a").unwrap().acquire().await.unwrap();
         let site = session.site("a").unwrap();
         let queue = site.contenders().await.unwrap();
-        assert!(queue.len() == 1 && queue[0].holder);
+        assert!(queue.len() == 1 && queue[0].holds);
         let mut events = site.events();
         loop {
             match events.next().await.unwrap() {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 use zklock::{
     AnyLock, Body, ErrorKind, Event, FencingToken, GuardView, LockError, LockOptions, Mode,
     MultiLock, Observer, OnLost, RwLockReadGuard, SemaphorePermit, Session, ZkLockTemplate, carry,
-    current, is_held,
+    current, is_held_in_scope,
 };
 
 use crate::support::{on, prompt};
@@ -26,7 +26,7 @@ fn limited() -> LockOptions {
 /// Templates of every kind of lock.
 fn templates(session: &Session, options: LockOptions) -> [ZkLockTemplate; 4] {
     let template = || ZkLockTemplate::new(session.clone()).with_options(options);
-    [template(), template().read(), template().write(), template().permits(2, 2)]
+    [template(), template().read(), template().write(), template().semaphore(2).permits(2)]
 }
 
 /// The same as locks.
@@ -52,7 +52,7 @@ async fn an_async_body_is_dropped_at_that_moment_and_the_lock_is_free() {
             struct Drops(Arc<AtomicBool>);
             impl Drop for Drops {
                 fn drop(&mut self) {
-                    self.0.store(is_held("a"), Ordering::SeqCst);
+                    self.0.store(is_held_in_scope("a"), Ordering::SeqCst);
                 }
             }
             let marker = Drops(dropped.clone());
@@ -126,7 +126,7 @@ async fn the_time_of_a_nested_call_is_its_own_and_that_of_the_calls_around() {
             assert_eq!((error.kind(), error.body()), (ErrorKind::HeldTooLong, Some(Body::Dropped)));
             assert!(error.to_string().contains("is 1s"), "{error}");
             assert_eq!(start.elapsed(), LIMIT / 10);
-            assert!(current().is_valid() && is_held("a"));
+            assert!(current().is_valid() && is_held_in_scope("a"));
         }
     });
     nested.await.unwrap();

@@ -35,7 +35,7 @@ async fn create_order(text: &str) -> Result<u32, ApiError> {
 
 #[zk_locked("orders/{tenant}/{id}")]
 fn look_up(tenant: &str, id: u64) -> Result<String, LockError> {
-    Ok(current().lock().unwrap_or_default().to_owned())
+    Ok(current().lock_name().unwrap_or_default().to_owned())
 }
 
 #[zk_locked("createOrder", session = "billing")]
@@ -46,7 +46,7 @@ async fn bill() -> Result<(), LockError> {
 #[tokio::test]
 async fn it_guards_async_functions() {
     let (store, session) = store();
-    let _installed = SessionRegistry::global().install_here(session);
+    let _installed = SessionRegistry::global().install_here(None, session);
     assert_eq!(create_order("41").await.unwrap(), 42);
     assert!(matches!(create_order("x").await, Err(ApiError::Parse)));
     assert!(contenders(&store, "/zklock/createOrder").await.is_empty());
@@ -55,7 +55,7 @@ async fn it_guards_async_functions() {
 
 #[test]
 fn it_guards_plain_functions_and_escapes_values() {
-    let _installed = SessionRegistry::global().install_here(Session::embedded());
+    let _installed = SessionRegistry::global().install_here(None, Session::embedded());
     assert_eq!(look_up("a/b", 7).unwrap(), "orders/a~2Fb/7");
     assert_eq!(look_up("..", 0).unwrap(), "orders/~2E./0");
     let error = look_up("", 1).unwrap_err();
@@ -65,10 +65,10 @@ fn it_guards_plain_functions_and_escapes_values() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_1011() {
     let (store, session) = store();
-    let _installed = SessionRegistry::global().install_here(session);
+    let _installed = SessionRegistry::global().install_here(None, session);
     let _held = on(&store).mutex("createOrder").unwrap().acquire().await.unwrap();
     let Err(ApiError::Lock(error)) = create_order("1").await else { panic!("not busy") };
-    assert_eq!((error.code(), error.lock()), ("1011", Some("createOrder")));
+    assert_eq!((error.code(), error.lock_name()), ("1011", Some("createOrder")));
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_session_that_is_not_configured_is_named() {
     assert_eq!(error.kind(), ErrorKind::NotConfigured);
     assert!(format!("{error:#}").contains("ZKLOCK_BILLING_CONNECT"), "{error}");
     let billing = Session::embedded();
-    let _installed = SessionRegistry::global().install_named_here("billing", billing);
+    let _installed = SessionRegistry::global().install_here(Some("billing"), billing);
     bill().await.unwrap();
 }
 
@@ -85,7 +85,7 @@ async fn a_session_that_is_not_configured_is_named() {
 async fn a_lost_lock_drops_the_body_and_says_so() {
     let (store, session) = prompt();
     let id = session.zookeeper_session().unwrap().id;
-    let _installed = SessionRegistry::global().install_here(session);
+    let _installed = SessionRegistry::global().install_here(None, session);
 
     #[zk_locked("a")]
     async fn sleep(store: &zklock::Embedded, id: i64) -> Result<(), LockError> {
@@ -111,7 +111,7 @@ async fn a_lost_lock_drops_the_body_and_says_so() {
 
 fn assert_too_long(error: &LockError, lock: &str, limit: Duration, body: Body) {
     assert_eq!((error.kind(), error.code()), (ErrorKind::HeldTooLong, "1025"));
-    assert_eq!((error.lock(), error.body()), (Some(lock), Some(body)), "{error}");
+    assert_eq!((error.lock_name(), error.body()), (Some(lock), Some(body)), "{error}");
     let limit = format!("`hold_at_most` is {}", humantime::format_duration(limit));
     assert!(error.to_string().contains(&limit), "{error}");
 }
@@ -119,7 +119,7 @@ fn assert_too_long(error: &LockError, lock: &str, limit: Duration, body: Body) {
 #[tokio::test(start_paused = true)]
 async fn an_async_function_that_holds_for_too_long_is_dropped_and_logged() {
     let (warnings, session) = (Warnings::collect(), Session::embedded());
-    let _installed = SessionRegistry::global().install_here(session.clone());
+    let _installed = SessionRegistry::global().install_here(None, session.clone());
 
     #[zk_locked("long", hold_at_most = "1s")]
     async fn sleep(time: Duration) -> Result<(), LockError> {
@@ -141,7 +141,7 @@ async fn an_async_function_that_holds_for_too_long_is_dropped_and_logged() {
 #[test]
 fn a_plain_function_that_holds_for_too_long_finishes_and_its_caller_is_told() {
     let session = Session::embedded();
-    let _installed = SessionRegistry::global().install_here(session.clone());
+    let _installed = SessionRegistry::global().install_here(None, session.clone());
 
     #[zk_locked("long", hold_at_most = limit)]
     fn hold(limit: Duration) -> Result<(), LockError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{LockError, LockOptions, RetryPolicy, Session, StopAt};
+use zklock::{LockError, LockOptions, Requeue, Session, StopAt};
 use zklock_test_support::Warnings;
 
 use crate::support::{contenders, on, store};
@@ -20,7 +20,7 @@ fn kinds() -> [LockOptions; 6] {
         plain.lock_delay(DELAY),
         plain.hold_at_least(Duration::from_millis(10)),
         plain.fair(true),
-        plain.vanished(RetryPolicy::NEVER),
+        plain.requeue(Requeue::NEVER),
     ]
 }
 
@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(1);
 fn assert_told(error: &LockError) {
     let text = format!("{error:#}");
     assert!(error.is_busy() && text.contains("itself") && text.contains("scope"), "{text}");
-    assert_eq!(error.lock(), Some("a"));
+    assert_eq!(error.lock_name(), Some("a"));
 }
 
 fn mutex(session: &Session, options: LockOptions) -> zklock::Mutex {
@@ -134,7 +134,7 @@ async fn who_lost_it_through_one_handle_starts_anew_through_another() {
 async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
     let (plain, strict) = (LockOptions::default(), LockOptions::default().stop_at(StopAt::Suspect));
     let warnings = Warnings::collect();
-    let impatient = plain.vanished(RetryPolicy::NEVER);
+    let impatient = plain.requeue(Requeue::NEVER);
     for (first, second) in
         [(plain, strict), (strict, plain), (plain.fair(true), plain), (plain, impatient)]
     {

@@ -57,9 +57,9 @@ fn several_locks_are_taken_as_one_in_their_scope_and_released() {
     assert_eq!(both.members().len(), 2);
     let guard = both.blocking_acquire().unwrap();
     assert!(guard.is_valid() && !guard.remaining().is_zero() && !guard.is_revoked());
-    assert_eq!(guard.members()[0].lock(), "a");
+    assert_eq!(guard.members()[0].lock_name(), "a");
     assert_eq!(guard.fencing_tokens().last(), Some(&guard.fencing_token()));
-    guard.scope_sync(|| assert!(mutex(&session).is_held_here()));
+    guard.scope_sync(|| assert!(mutex(&session).is_held_in_scope()));
     let (tried, timed) = std::thread::scope(|scope| {
         let tried = scope.spawn(|| both.blocking_try_acquire().unwrap_err());
         let timed =
@@ -92,13 +92,13 @@ fn nesting_follows_the_scope() {
     let session = Session::embedded();
     let template = ZkLockTemplate::new(session.clone());
     let nested = template.blocking_execute("a", || {
-        assert!(current().is_valid() && mutex(&session).is_held_here());
+        assert!(current().is_valid() && mutex(&session).is_held_in_scope());
         template.blocking_execute("a", || {
             mutex(&session).blocking_acquire().map(|guard| guard.fencing_token())
         })
     });
     nested.unwrap().unwrap().unwrap();
-    assert!(!mutex(&session).is_held_here());
+    assert!(!mutex(&session).is_held_in_scope());
 }
 
 #[tokio::test(start_paused = true)]

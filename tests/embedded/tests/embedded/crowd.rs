@@ -142,7 +142,7 @@ async fn a_long_queue_is_listed_and_revoked_with_few_questions() {
         }
         let site = session.site("a").unwrap();
         let queue = site.contenders().await.unwrap();
-        let holders: Vec<_> = queue.iter().map(|one| one.holder).collect();
+        let holders: Vec<_> = queue.iter().map(|one| one.holds).collect();
         assert_eq!((holders.len(), holders[0]), (count, true));
         assert!(!holders[1..].contains(&true));
         assert!(queue.iter().all(|one| one.why.is_some()));

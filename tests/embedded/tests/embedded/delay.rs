@@ -59,18 +59,18 @@ async fn who_rests_after_a_lost_holder_is_not_shown_as_the_holder() {
     crash(&store, &session);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let survey = looking.site("a").unwrap().survey().await.unwrap();
-    assert!(survey.queue.len() == 1 && !survey.queue[0].holder, "{survey:?}");
+    assert!(survey.queue.len() == 1 && !survey.queue[0].holds, "{survey:?}");
     assert!(survey.unavailable_until.is_some());
     let site = looking.sites("a").await.unwrap().remove(0);
     assert_eq!(site.unavailable_until(), survey.unavailable_until);
     let seen = site.contenders().await.unwrap();
-    assert!(seen.len() == 1 && !seen[0].holder, "{seen:?}");
-    assert!(!site.contenders_since(&seen).await.unwrap()[0].holder);
+    assert!(seen.len() == 1 && !seen[0].holds, "{seen:?}");
+    assert!(!site.contenders_reusing(&seen).await.unwrap()[0].holds);
     let next = waiting.await.unwrap();
     let survey = looking.site("a").unwrap().survey().await.unwrap();
-    assert!(survey.queue[0].holder && survey.unavailable_until.is_none(), "{survey:?}");
+    assert!(survey.queue[0].holds && survey.unavailable_until.is_none(), "{survey:?}");
     let site = looking.sites("a").await.unwrap().remove(0);
-    assert!(site.unavailable_until().is_none() && site.contenders().await.unwrap()[0].holder);
+    assert!(site.unavailable_until().is_none() && site.contenders().await.unwrap()[0].holds);
     assert_eq!(site.revoke().await.unwrap(), 1);
     drop(next);
 }
@@ -88,7 +88,7 @@ async fn a_client_in_another_language_is_shown_as_the_holder_during_the_delay() 
     let peer = client(&store).await;
     peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
     let survey = looking.site("a").unwrap().survey().await.unwrap();
-    assert!(survey.unavailable_until.is_some() && survey.queue[0].holder, "{survey:?}");
+    assert!(survey.unavailable_until.is_some() && survey.queue[0].holds, "{survey:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn a_deadline_that_comes_first_is_busy_and_says_why() {
     let start = Instant::now();
     let error = other.acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
     about(start.elapsed(), Duration::from_secs(2));
-    assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
+    assert_eq!((error.code(), error.lock_name()), ("1011", Some("a")));
     assert!(format!("{error:#}").contains("it is unavailable until 20"), "{error}");
     drop(other.acquire_timeout(Duration::from_secs(10)).await.unwrap());
     about(start.elapsed(), DELAY);

@@ -20,7 +20,7 @@ async fn there_is_one_node_and_whoever_made_it_holds_the_lock() {
         .try_acquire()
         .await
         .unwrap_err();
-    assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
+    assert_eq!((error.code(), error.lock_name()), ("1011", Some("a")));
     assert_eq!(error.holder().unwrap().owner.pid, Some(std::process::id()));
     assert_eq!(contenders(&store, "/zklock/a").await, ["lock"]);
     let waiting = crate::spawn({

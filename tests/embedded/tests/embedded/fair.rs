@@ -41,7 +41,7 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
     let nodes = contenders(&store, "/zklock/a").await;
     assert_eq!(nodes.len(), 31);
     for node in nodes {
-        owners.insert(client.get(&format!("/zklock/a/{node}")).await.unwrap().1.owner);
+        owners.insert(client.get(&format!("/zklock/a/{node}")).await.unwrap().1.ephemeral_owner);
     }
     assert_eq!(owners.len(), 1);
     faults.delay_replies(Duration::ZERO);

@@ -338,7 +338,7 @@ async fn draining_stops_waiters_and_lets_holders_finish() {
     tokio::task::yield_now().await;
     let left = session.drain(Duration::from_secs(1)).await;
     assert_eq!(left.len(), 1);
-    assert!(left[0].granted && &*left[0].lock == "a");
+    assert!(left[0].holds && &*left[0].lock == "a");
     assert!(waiting.await.unwrap().unwrap_err().is_closing());
     assert!(session.mutex("b").unwrap().acquire().await.unwrap_err().is_closing());
     assert_eq!(session.state(), SessionState::Draining);

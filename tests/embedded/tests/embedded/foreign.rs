@@ -190,7 +190,7 @@ async fn a_lock_below_is_passed_by_though_its_name_looks_like_a_contenders() {
         };
         let seen = queue.contenders().await.unwrap();
         assert_eq!(seen.len(), 1, "{layout}: {seen:?}");
-        assert!(seen[0].here && seen[0].holder, "{layout}: {seen:?}");
+        assert!(seen[0].here && seen[0].holds, "{layout}: {seen:?}");
         let tried = lock(&other).unwrap().try_acquire().await;
         if layout.ends_with("read") {
             tried.unwrap().release().await.unwrap();
@@ -223,7 +223,7 @@ async fn what_a_curator_lock_would_wait_for_is_named() {
     let ours = session.mutex("a").unwrap().acquire().await.unwrap();
     ahead(&store, "_c_x-lock-", false).await;
     let seen = session.site("a").unwrap().contenders().await.unwrap();
-    assert!(seen[0].here && seen[0].holder && seen[0].why.is_none(), "{seen:?}");
+    assert!(seen[0].here && seen[0].holds && seen[0].why.is_none(), "{seen:?}");
     let why = seen[1].why.as_deref().unwrap();
     assert_eq!(why, "Curator's locks count /zklock/a/-5, too, and wait until it is gone");
     ours.release().await.unwrap();

@@ -104,7 +104,7 @@ async fn who_is_kept_in_the_lock_is_its_holder_and_who_rests_behind_it_is_not() 
     let holders = async || {
         let survey = looking.site("a").unwrap().survey().await.unwrap();
         assert!(survey.unavailable_until.is_some());
-        survey.queue.iter().map(|one| one.holder).collect::<Vec<_>>()
+        survey.queue.iter().map(|one| one.holds).collect::<Vec<_>>()
     };
     held(&session, "a").acquire().await.unwrap().release().await.unwrap();
     assert_eq!(holders().await, [true]);
@@ -297,7 +297,7 @@ async fn it_is_for_mutexes_and_a_session_default_passes_the_others_by() {
     drop(session.rw_lock("r").unwrap().write().await.unwrap());
     drop(session.rw_lock("r").unwrap().try_write().await.unwrap());
     let template = ZkLockTemplate::new(session.clone());
-    template.clone().permits(1, 1).execute("s", || async {}).await.unwrap();
+    template.clone().semaphore(1).execute("s", || async {}).await.unwrap();
     template.clone().write().execute("r", || async {}).await.unwrap();
     template.execute("a", || async {}).await.unwrap();
     assert!(session.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
@@ -324,13 +324,13 @@ async fn a_job_that_two_machines_start_runs_once() {
     let other = on(&store);
     let start = Instant::now();
     let ran = {
-        let _installed = SessionRegistry::global().install_here(session.clone());
+        let _installed = SessionRegistry::global().install_here(None, session.clone());
         job().await.unwrap()
     };
     assert_eq!((ran, start.elapsed()), (Some(1), Duration::ZERO));
     session.close().await;
     tokio::time::sleep(20 * SECOND).await;
-    let _installed = SessionRegistry::global().install_here(other);
+    let _installed = SessionRegistry::global().install_here(None, other);
     assert_eq!(job().await.unwrap(), None);
     assert_eq!(patient(6 * SECOND).await.unwrap(), 2);
     about(start.elapsed(), HOLD);

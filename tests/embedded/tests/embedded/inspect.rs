@@ -8,7 +8,7 @@ use zklock::driver::RequestError;
 use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
 use zklock::testing::{Fault, Op};
 use zklock::{
-    ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Participant,
+    ContenderInfo, ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner,
     Session,
 };
 use zklock_core::coordinator::traits::NodeKind;
@@ -47,7 +47,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
         tokio::task::yield_now().await;
     }
     let queue = session.site("a").unwrap().contenders().await.unwrap();
-    let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holder, one.here)).collect();
+    let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holds, one.here)).collect();
     let mutex = Mode::Mutex;
     assert_eq!(modes, [(mutex, true, true), (mutex, false, false), (mutex, false, false)]);
     assert!(guard.node_path().ends_with(&queue[0].node));
@@ -55,7 +55,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
     assert!(queue[0].owner.since.is_some());
     assert_eq!(queue[1].owner.host, "10.0.0.7");
     assert_eq!(queue[2].owner.app.as_deref(), Some("test"));
-    let local: Vec<_> = queue[0].local.iter().map(|one| one.granted).collect();
+    let local: Vec<_> = queue[0].local.iter().map(|one| one.holds).collect();
     assert_eq!(local, [true, false]);
     here.abort();
     waiting.abort();
@@ -79,7 +79,7 @@ async fn contenders_of_other_layouts_say_what_their_names_say() {
     let hosts = Session::embedded_builder(&store).driver(HostNodes::here()).open().unwrap();
     let queue = hosts.site("a").unwrap().contenders().await.unwrap();
     let seen: Vec<_> =
-        queue.iter().map(|one| (one.owner.host.as_str(), one.mode, one.holder)).collect();
+        queue.iter().map(|one| (one.owner.host.as_str(), one.mode, one.holds)).collect();
     let all = [
         ("10.0.0.7", Mode::Read, true),
         ("10.0.0.8", Mode::Write, false),
@@ -88,7 +88,7 @@ async fn contenders_of_other_layouts_say_what_their_names_say() {
     assert_eq!(seen, all);
     let nodes = Session::embedded_builder(&store).driver(ReadWriteNodes).open().unwrap();
     let queue = nodes.site("b").unwrap().contenders().await.unwrap();
-    assert_eq!(queue.iter().map(|one| one.holder).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(queue.iter().map(|one| one.holds).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(queue[0].owner.to_string(), "an unknown process");
 }
 
@@ -215,12 +215,12 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     for busy in busy {
         drop(busy.await.unwrap());
     }
-    let owner = client(&store).await.get(guard.node_path()).await.unwrap().1.owner;
+    let owner = client(&store).await.get(guard.node_path()).await.unwrap().1.ephemeral_owner;
     assert_ne!(owner, first);
 
     let site = session.site("a").unwrap();
     let queue = site.contenders().await.unwrap();
-    assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+    assert!(queue.len() == 1 && queue[0].holds && queue[0].here, "{queue:?}");
     assert_eq!(queue[0].local[0].label.as_deref(), Some("nightly"));
     let other = on(&store).site("a").unwrap().contenders().await.unwrap();
     assert!(!other[0].here);
@@ -246,10 +246,10 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     let second = semaphore.acquire().await.unwrap();
     let refused = site.contenders().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "it can be read");
-    let now = site.contenders_since(&before).await.unwrap();
+    let now = site.contenders_reusing(&before).await.unwrap();
     let paths: Vec<_> = now.iter().map(|one| format!("{}/{}", site.path(), one.node)).collect();
     assert_eq!(paths, [first.node_path(), second.node_path()]);
-    assert_eq!((&now[0], now.iter().all(|one| one.holder)), (&before[0], true));
+    assert_eq!((&now[0], now.iter().all(|one| one.holds)), (&before[0], true));
 }
 
 /// The node stays, and the callers of this process that share it come and go.
@@ -266,7 +266,7 @@ async fn who_looks_again_sees_no_caller_who_has_let_go() {
     let before = site.contenders().await.unwrap();
     assert_eq!(before[0].owner.label.as_deref(), Some("report"));
     held.release().await.unwrap();
-    let now = site.contenders_since(&before).await.unwrap();
+    let now = site.contenders_reusing(&before).await.unwrap();
     assert_eq!(now, site.contenders().await.unwrap());
     // What the node says, which is the one of before.
     assert_eq!((&now[0].node, now[0].owner.label.as_deref()), (&before[0].node, Some("import")));
@@ -294,7 +294,7 @@ async fn of_several_permits_each_node_tells_of_its_own_holder() {
     let queue = site.contenders().await.unwrap();
     let told = |guard: &zklock::SemaphorePermit| {
         let one = queue.iter().find(|one| one.node == node(guard.node_path())).unwrap();
-        (one.owner.label.as_deref(), one.holder, one.here)
+        (one.owner.label.as_deref(), one.holds, one.here)
     };
     assert_eq!(told(&next), (Some("invoice"), true, true));
     assert_eq!(told(&second), (Some("report"), true, true));
@@ -332,11 +332,11 @@ async fn between_two_looks_who_left_comes_before_who_joined_and_who_got_the_lock
         numbers.map(|number| {
             let mut one = one.clone();
             (one.node, one.czxid) = (format!("lock-{number}"), number);
-            one.holder = number == numbers[0];
+            one.holds = number == numbers[0];
             one
         })
     };
-    let told = |before: &[Participant], now: &[Participant]| {
+    let told = |before: &[ContenderInfo], now: &[ContenderInfo]| {
         let events = LockEvent::between(before, now).into_iter();
         let told = events.map(|event| match event {
             LockEvent::Joined(one) => format!("joined {}", one.czxid),
@@ -447,7 +447,7 @@ async fn a_permit_is_held_while_its_session_asks_for_another() {
         let sites = session.sites("a").await.unwrap();
         let permits = sites.iter().find(|site| !site.is_inner()).unwrap();
         let queue = permits.contenders().await.unwrap();
-        queue.iter().filter(|one| one.holder).count()
+        queue.iter().filter(|one| one.holds).count()
     };
     let make = async |path: &str| {
         let path = format!("/zklock/a/{path}");

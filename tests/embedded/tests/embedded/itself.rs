@@ -489,7 +489,7 @@ fn raises_once_somebody_waits(store: &Embedded, session: &Session) -> std::threa
     std::thread::spawn(move || {
         let is_full = || {
             let callers = session.local_contenders();
-            callers.len() == 2 && callers.iter().any(|caller| caller.granted)
+            callers.len() == 2 && callers.iter().any(|caller| caller.holds)
         };
         while !is_full() {
             std::thread::yield_now();

@@ -63,7 +63,7 @@ async fn nodes_and_data_are_those_of_kazoo() {
         assert_eq!(error, RequestError::NodeExists);
     }
     let holders = semaphore.site().contenders().await.unwrap();
-    assert!(holders.len() == 2 && holders.iter().all(|one| one.holder && one.here));
+    assert!(holders.len() == 2 && holders.iter().all(|one| one.holds && one.here));
     two.release().await.unwrap();
     assert_eq!(permits(&store).await, 0);
 }
@@ -285,7 +285,7 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
     let (store, session) = store();
     kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
     let error = printers(&session, 3).acquire().await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("printers")));
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::InvalidOption, Some("printers")));
     let text = format!("{error:#}");
     assert!(text.contains("5 permits") && text.contains("limit 3"), "{text}");
     let error = printers(&session, 3).try_acquire().await.unwrap_err();

@@ -43,7 +43,7 @@ fn assert_told(error: &LockError, present: &str, place: &str) {
     let (said, all) = (error.to_string(), format!("{error:#}"));
     assert!(said.contains(present) && said.contains("another name"), "{said}");
     assert!(all.contains(place), "{all}");
-    assert!(!error.is_busy() && error.lock() == Some("a"));
+    assert!(!error.is_busy() && error.lock_name() == Some("a"));
 }
 
 async fn no_nodes(store: &Embedded) {

@@ -93,7 +93,7 @@ async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
         let guard = curator.acquire().await.unwrap();
         let kazoo = session.mutex("a").unwrap().with_driver(Kazoo::default());
         let error = kazoo.with_options(options).acquire().await.unwrap_err();
-        assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+        assert_eq!((error.kind(), error.lock_name()), (ErrorKind::InvalidOption, Some("a")));
         let text = format!("{error:#}");
         assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
         // The same layout, said again, is no other one.
@@ -112,7 +112,7 @@ async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too
     let held = session.mutex("a").unwrap().acquire().await.unwrap();
     let kazoo = python.mutex("a").unwrap();
     let error = kazoo.acquire().await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::InvalidOption, Some("a")));
     let text = format!("{error:#}");
     assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
     assert!(python.rw_lock("a").unwrap().read().await.is_err());
@@ -252,7 +252,7 @@ async fn a_driver_that_is_no_layout_is_the_error_of_every_acquire_until_it_is_re
             any.acquire_timeout(Duration::from_secs(1)).await.unwrap_err(),
             MultiLock::new([mutex.clone()]).unwrap().acquire().await.unwrap_err(),
         ] {
-            assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+            assert_eq!((error.kind(), error.lock_name()), (ErrorKind::InvalidOption, Some("a")));
             assert!(format!("{error:#}").contains("the same names"), "{error:#}");
         }
     }

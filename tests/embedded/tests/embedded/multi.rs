@@ -24,7 +24,7 @@ async fn settle() {
 async fn all_members_are_held_in_one_order_and_each_has_a_token() {
     let (store, session) = store();
     let guard = both(&session, ["b", "a"]).acquire().await.unwrap();
-    let names: Vec<_> = guard.members().iter().map(|member| member.lock()).collect();
+    let names: Vec<_> = guard.members().iter().map(|member| member.lock_name()).collect();
     assert_eq!(names, ["a", "b"]);
     let tokens = guard.fencing_tokens();
     let members: Vec<_> = guard.members().iter().map(|member| member.fencing_token()).collect();
@@ -48,7 +48,7 @@ async fn the_second_member_fails_and_the_first_is_released() {
     for outcome in [multi.try_acquire().await, multi.acquire_timeout(Duration::from_secs(1)).await]
     {
         let error = outcome.unwrap_err();
-        assert!(error.is_busy() && error.lock() == Some("b"), "{error}");
+        assert!(error.is_busy() && error.lock_name() == Some("b"), "{error}");
     }
     settle().await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
@@ -67,7 +67,7 @@ async fn one_deadline_holds_over_all() {
     });
     let start = tokio::time::Instant::now();
     let error = both(&session, ["a", "b"]).acquire_timeout(Duration::from_secs(1)).await;
-    assert_eq!(error.unwrap_err().lock(), Some("b"));
+    assert_eq!(error.unwrap_err().lock_name(), Some("b"));
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1_100), "{took:?}");
 }
@@ -103,7 +103,7 @@ async fn bad_members_are_errors_and_nothing_is_held() {
     let (store, session) = store();
     let twice = ["a", "b", "a"].map(|name| session.mutex(name).unwrap());
     let error = MultiLock::new(twice).unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidOption && error.lock() == Some("a"), "{error}");
+    assert!(error.kind() == ErrorKind::InvalidOption && error.lock_name() == Some("a"), "{error}");
     // Reading and writing the same is the same lock.
     let lock = session.rw_lock("a").unwrap();
     assert!(MultiLock::new([AnyLock::Read(lock.clone()), AnyLock::Write(lock)]).is_err());
@@ -119,7 +119,7 @@ async fn one_release_fails_and_the_others_are_released() {
     let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/zklock/b/"));
     let error = guard.release().await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("b")));
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::Unauthorized, Some("b")));
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
 
@@ -210,7 +210,7 @@ async fn the_end_of_each_try_is_told(store: Embedded) -> Duration {
     });
     let start = tokio::time::Instant::now();
     let error = locks.acquire_tries().await.unwrap_err();
-    assert!(error.is_busy() && error.lock() == Some("b"), "{error}");
+    assert!(error.is_busy() && error.lock_name() == Some("b"), "{error}");
     let took = start.elapsed();
     session.close().await;
     let told = ["a 1", "b 2", "b 3"].map(|told| told.split_once(' ').unwrap());
@@ -251,7 +251,7 @@ async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
     let (a, b) = (session.mutex("a").unwrap(), session.mutex("b").unwrap());
     guard
         .scope(async {
-            assert!(a.is_held_here() && b.is_held_here());
+            assert!(a.is_held_in_scope() && b.is_held_in_scope());
             drop((a.acquire().await.unwrap(), b.acquire().await.unwrap()));
             assert!(zklock::current().is_valid());
             let seen = zklock::current().view().map(|view| view.fencing_tokens());

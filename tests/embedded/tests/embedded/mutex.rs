@@ -114,7 +114,7 @@ async fn local_waiters_share_one_node_first_come_first_served() {
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     let here = session.local_contenders();
-    assert_eq!((here.len(), here.iter().filter(|one| one.granted).count()), (11, 1));
+    assert_eq!((here.len(), here.iter().filter(|one| one.holds).count()), (11, 1));
     drop(guard);
     for task in tasks {
         task.await.unwrap();
@@ -134,7 +134,7 @@ async fn a_try_asks_once_and_leaves_nothing() {
         let error = crate::spawn(async move { mutex.try_acquire().await }).await.unwrap();
         let error = error.unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Busy, "1011"));
-        assert_eq!(error.lock(), Some("a"));
+        assert_eq!(error.lock_name(), Some("a"));
         let holder = error.holder().unwrap();
         assert_eq!(holder.owner.app.as_deref(), Some("test"));
         assert_eq!(holder.owner.pid, Some(std::process::id()));
@@ -294,7 +294,7 @@ async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
     let told: Vec<_> = session
         .local_contenders()
         .iter()
-        .map(|one| (one.granted, one.label.clone(), one.who.split(' ').next() == Some("task")))
+        .map(|one| (one.holds, one.label.clone(), one.who.split(' ').next() == Some("task")))
         .collect();
     // The test itself is no task, but a thread.
     let expected = [(true, Some("import".into()), false), (false, Some("report".into()), true)];

@@ -96,12 +96,12 @@ async fn what_makes_no_sense_is_the_error_of_every_acquire() {
         multi.try_acquire().await.unwrap_err(),
         template.execute("a", || async {}).await.unwrap_err(),
         template.clone().read().execute("rw", || async {}).await.unwrap_err(),
-        template.clone().permits(2, 1).execute("s", || async {}).await.unwrap_err(),
+        template.clone().semaphore(2).execute("s", || async {}).await.unwrap_err(),
         template.execute_all(["a", "b"], || async {}).await.unwrap_err(),
     ];
     for error in &refused {
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
-        assert!(matches!(error.lock(), Some("a" | "rw" | "s")), "{error}");
+        assert!(matches!(error.lock_name(), Some("a" | "rw" | "s")), "{error}");
         assert!(error.to_string().contains("`retries = 1` tries once"), "{error}");
     }
     let bodies = refused.iter().map(LockError::body);

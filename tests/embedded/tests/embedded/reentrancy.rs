@@ -25,7 +25,7 @@ async fn three_deep_and_free_only_after_the_outermost() {
                 .scope(async {
                     let inner = mutex.try_acquire().await.unwrap();
                     assert_eq!(inner.fencing_token(), token);
-                    assert!(mutex.is_held_here());
+                    assert!(mutex.is_held_in_scope());
                     inner.release().await.unwrap();
                 })
                 .await;
@@ -34,7 +34,7 @@ async fn three_deep_and_free_only_after_the_outermost() {
             assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
         })
         .await;
-    assert!(!mutex.is_held_here());
+    assert!(!mutex.is_held_in_scope());
     assert!(outer.is_valid());
     outer.release().await.unwrap();
     assert!(contenders(&store, "/zklock/a").await.is_empty());
@@ -101,7 +101,7 @@ async fn another_task_does_not_enter_during_a_nested_hold() {
             let _nested = mutex.acquire().await.unwrap();
             let mutex = mutex.clone();
             let other = crate::spawn(async move {
-                assert!(!mutex.is_held_here());
+                assert!(!mutex.is_held_in_scope());
                 mutex.acquire_timeout(Duration::from_secs(1)).await
             });
             assert!(other.await.unwrap().unwrap_err().is_busy());
@@ -129,7 +129,7 @@ async fn carry_takes_the_scope_along_as_a_child() {
                 task.await.unwrap();
             }
             let mutex = mutex.clone();
-            let held = carry_sync(move || mutex.is_held_here());
+            let held = carry_sync(move || mutex.is_held_in_scope());
             assert!(std::thread::spawn(held).join().unwrap());
         })
         .await;

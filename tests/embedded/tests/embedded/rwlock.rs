@@ -748,7 +748,7 @@ async fn write_includes_read_and_read_never_becomes_write() {
     let token = writing.fencing_token();
     writing
         .scope(async {
-            assert!(inner.is_written_here() && inner.is_read_here());
+            assert!(inner.is_write_held_in_scope() && inner.is_held_in_scope());
             let reading = inner.read().await.unwrap();
             assert_eq!(reading.fencing_token(), token);
             drop(reading);
@@ -759,7 +759,7 @@ async fn write_includes_read_and_read_never_becomes_write() {
     let reading = lock(&session).read().await.unwrap();
     let refused = reading
         .scope(async {
-            assert!(inner.is_read_here() && !inner.is_written_here());
+            assert!(inner.is_held_in_scope() && !inner.is_write_held_in_scope());
             assert!(inner.read().await.is_ok());
             inner.write().await.unwrap_err()
         })

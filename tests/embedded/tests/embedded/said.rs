@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::layout::Kazoo;
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockName, Session, is_held, lock_name, zk_locked};
+use zklock::{ErrorKind, LockName, Session, is_held_in_scope, lock_name, zk_locked};
 
 use crate::support::{client, on, store};
 
@@ -61,7 +61,7 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
 
 #[zk_locked("items/{id}/of-{shop}")]
 async fn of_item(id: &str, shop: &str) -> Result<[bool; 2], zklock::LockError> {
-    Ok([is_held(format!("items/{id}/of-{shop}")), is_held("items/1/of-a")])
+    Ok([is_held_in_scope(format!("items/{id}/of-{shop}")), is_held_in_scope("items/1/of-a")])
 }
 
 #[tokio::test]
@@ -74,14 +74,16 @@ async fn a_name_with_its_values_as_they_are_names_the_lock() {
     assert_eq!(of_item("1", "a").await.unwrap(), [true, true]);
     assert_eq!(of_item("locks", "a").await.unwrap(), [false, false]);
     locks.assert_taken("items/~6Cocks/of-a");
-    assert!(!is_held("items/0/of-a") && !is_held("items//a") && !is_held(""));
+    assert!(
+        !is_held_in_scope("items/0/of-a") && !is_held_in_scope("items//a") && !is_held_in_scope("")
+    );
 }
 
 const BILLS: &str = "bills/all";
 
 #[zk_locked(BILLS)]
 async fn of_bills() -> Result<bool, zklock::LockError> {
-    Ok(is_held(BILLS))
+    Ok(is_held_in_scope(BILLS))
 }
 
 /// Text of every kind, names and what `lock_name!` answers name a lock wherever one is named.
@@ -109,14 +111,15 @@ async fn whatever_takes_a_name_takes_text_and_names() {
     assert_eq!(session.site(lock_name!("orders/{id}")).unwrap().path(), path);
     assert_eq!(session.mutex(&name).unwrap().with_driver(zklock::layout::OneNode).path(), path);
     assert_eq!(session.semaphore(&name, 3).unwrap().path(), format!("{path}/leases"));
-    let held = zklock::execute(lock_name!("orders/{id}"), async || is_held(&name)).await;
+    let held = zklock::execute(lock_name!("orders/{id}"), async || is_held_in_scope(&name)).await;
     assert!(held.unwrap());
     locks.assert_taken(&name);
     let template = zklock::ZkLockTemplate::new(session.clone());
     let (from, to) = (0, "0/1");
     let both = [lock_name!("accounts/{from}"), lock_name!("accounts/{to}")];
-    let held = template
-        .execute_all(both, async || is_held("accounts/0") && is_held(lock_name!("accounts/{to}")));
+    let held = template.execute_all(both, async || {
+        is_held_in_scope("accounts/0") && is_held_in_scope(lock_name!("accounts/{to}"))
+    });
     assert!(held.await.unwrap());
     drop(locks.hold(&text).unwrap());
     // What is wrong with a name is the error of whoever is asked.
@@ -125,7 +128,7 @@ async fn whatever_takes_a_name_takes_text_and_names() {
     assert_eq!(refused.kind(), ErrorKind::InvalidName);
     let refused = zklock::execute(lock_name!("orders/{id}"), async || unreachable!()).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidName);
-    assert!(!is_held(lock_name!("orders/{id}")));
+    assert!(!is_held_in_scope(lock_name!("orders/{id}")));
 }
 
 #[tokio::test]

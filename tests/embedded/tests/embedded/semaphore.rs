@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::layout::Kazoo;
 use zklock::{
-    Embedded, ErrorKind, Handoffs, LockOptions, RetryPolicy, Semaphore, Session, ZooKeeperSession,
+    Embedded, ErrorKind, Handoffs, LockOptions, Requeue, Semaphore, Session, ZooKeeperSession,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
@@ -185,12 +185,12 @@ async fn each_waiter_whose_node_is_deleted_begins_again_as_often_as_it_was_told(
     let (store, session) = store();
     let held = printers(&on(&store), 1).acquire().await.unwrap();
     let acquire = |policy| {
-        let semaphore = printers(&session, 1).with_options(LockOptions::new().vanished(policy));
+        let semaphore = printers(&session, 1).with_options(LockOptions::new().requeue(policy));
         crate::spawn(async move { semaphore.acquire().await })
     };
-    let first = acquire(RetryPolicy::NEVER);
+    let first = acquire(Requeue::NEVER);
     settle().await;
-    let (second, third) = (acquire(RetryPolicy::default()), acquire(RetryPolicy::NEVER));
+    let (second, third) = (acquire(Requeue::default()), acquire(Requeue::NEVER));
     settle().await;
     let raw = client(&store).await;
     for name in contenders(&store, "/zklock/printers/leases").await {
@@ -342,7 +342,7 @@ async fn who_holds_beyond_a_lowered_limit_is_shown_and_asked() {
     let waiting = crate::spawn(async move { other.acquire().await });
     settle().await;
     let queue = site.contenders().await.unwrap();
-    let holders: Vec<_> = queue.iter().map(|one| one.holder).collect();
+    let holders: Vec<_> = queue.iter().map(|one| one.holds).collect();
     assert_eq!(holders, [true, true, true, false]);
     assert!(held.iter().all(|permit| permit.is_valid()) && !waiting.is_finished());
     assert_eq!(site.revoke().await.unwrap(), 3);
@@ -359,7 +359,7 @@ async fn kazoos_permits_are_held_by_whoever_has_a_node() {
     let another = "/zklock/printers/0123456789abcdef0123456789abcdef";
     raw.create(another, b"host", NodeKind::Ephemeral).await.unwrap();
     let queue = semaphore.site().contenders().await.unwrap();
-    assert!(queue.len() == 2 && queue.iter().all(|one| one.holder), "{queue:?}");
+    assert!(queue.len() == 2 && queue.iter().all(|one| one.holds), "{queue:?}");
 }
 
 /// Somebody closes the semaphore for a while: that is an answer.
@@ -470,7 +470,11 @@ async fn whoever_needs_a_limit_that_zookeeper_refuses_is_told_at_once() {
         for _ in 0..2 {
             let waits = timeout(Duration::from_secs(1), semaphore.acquire());
             let refused = waits.await.expect(&what).unwrap_err();
-            assert_eq!((refused.kind(), refused.lock()), (kind, Some("printers")), "{refused:#}");
+            assert_eq!(
+                (refused.kind(), refused.lock_name()),
+                (kind, Some("printers")),
+                "{refused:#}"
+            );
             assert!(format!("{refused:#}").contains("/zklock/limits/printers"), "{refused:#}");
             assert_eq!(semaphore.try_acquire().await.unwrap_err().kind(), kind, "{what}");
         }

@@ -160,7 +160,7 @@ async fn a_scope_from_before_is_one_of_what_is_left() {
     let carried = || {
         crate::spawn(zklock::carry(async {
             settle().await;
-            (zklock::is_held("printers"), zklock::current().fencing_token())
+            (zklock::is_held_in_scope("printers"), zklock::current().fencing_token())
         }))
     };
     let task = two.scope_sync(carried);

@@ -18,7 +18,7 @@ async fn the_body_runs_with_the_lock_and_its_result_is_kept() {
     let template = ZkLockTemplate::new(session);
     let number = template.execute("createOrder", || async {
         assert!(current().is_valid());
-        assert_eq!(current().lock(), Some("createOrder"));
+        assert_eq!(current().lock_name(), Some("createOrder"));
         assert_eq!(contenders(&store, "/zklock/createOrder").await.len(), 1);
         42
     });
@@ -232,7 +232,7 @@ async fn one_question_mark_is_for_the_body_and_for_the_lock() {
     assert!(matches!(plain, Err(TestError::Own)));
 
     let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    let _installed = SessionRegistry::global().install_here(session);
+    let _installed = SessionRegistry::global().install_here(None, session);
     for answer in [
         template.execute_fallible("a", own).await,
         template.execute_all_fallible(["b", "a"], own).await,
@@ -260,7 +260,7 @@ async fn the_future_of_a_small_body_is_small() {
 #[tokio::test]
 async fn the_default_session_is_the_one_installed_for_this_test() {
     let (store, session) = store();
-    let _installed = SessionRegistry::global().install_here(session);
+    let _installed = SessionRegistry::global().install_here(None, session);
     let inside = crate::spawn(async move {
         zklock::execute("a", || async { contenders(&store, "/zklock/a").await.len() }).await
     });
@@ -291,8 +291,8 @@ async fn every_kind_of_lock_can_be_asked_for() {
     let writing = there.clone().write();
     let refused = reading.execute("a", || writing.execute("a", || async { 1 })).await.unwrap();
     assert!(refused.unwrap_err().is_busy());
-    let one = here.clone().permits(2, 1);
-    let two = there.clone().permits(2, 2);
+    let one = here.clone().semaphore(2);
+    let two = there.clone().semaphore(2).permits(2);
     let refused = one.execute("p", || two.execute("p", || async { 1 })).await.unwrap();
     assert!(refused.unwrap_err().is_busy());
     assert_eq!(two.execute("p", || async { 2 }).await.unwrap(), 2);
@@ -303,7 +303,11 @@ async fn several_locks_are_held_around_one_body() {
     let (store, session) = store();
     let (here, there) = (ZkLockTemplate::new(session), on(&store));
     let held = here.execute_all(&["b", "a"], || async {
-        assert!(zklock::current().is_valid() && zklock::is_held("a") && zklock::is_held("b"));
+        assert!(
+            zklock::current().is_valid()
+                && zklock::is_held_in_scope("a")
+                && zklock::is_held_in_scope("b")
+        );
         let busy = |name| there.mutex(name).unwrap();
         (busy("a").try_acquire().await.is_err(), busy("b").try_acquire().await.is_err())
     });
@@ -317,8 +321,9 @@ async fn several_locks_are_held_around_one_body() {
 fn a_thread_holds_several_too() {
     let (_store, session) = store();
     let template = ZkLockTemplate::new(session);
-    let held =
-        template.blocking_execute_all(["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
+    let held = template.blocking_execute_all(["b", "a"], || {
+        zklock::is_held_in_scope("a") && zklock::is_held_in_scope("b")
+    });
     assert!(held.unwrap());
 }
 
@@ -345,7 +350,7 @@ async fn a_body_that_heeds_is_dropped_when_somebody_asks_for_its_lock() {
     let error = heeding.execute("a", work).await.unwrap_err();
     assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::Dropped)));
     let error = heeding.execute_all(&["b", "a"], work).await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::Revoked, Some("a")));
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::Revoked, Some("a")));
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     let ignoring = heeding.with_options(LockOptions::new().on_revoked(OnRevoked::Ignore));
     ignoring.execute("a", || async { ask(&other, "a").await }).await.unwrap();
@@ -373,8 +378,24 @@ async fn a_template_may_have_a_layout_of_its_own() {
     let body = |view: GuardView| async move { view.node_path().to_owned() };
     let path = template.execute_with("a", body).await.unwrap();
     assert_eq!(path, "/zklock/a/sub_0000000000");
-    for other in [template.clone().write(), template.clone().permits(2, 1)] {
+    for other in [template.clone().write(), template.clone().semaphore(2)] {
         let error = other.execute("b", || async {}).await.unwrap_err();
-        assert_eq!((error.kind(), error.lock()), (ErrorKind::Unsupported, Some("b")));
+        assert_eq!((error.kind(), error.lock_name()), (ErrorKind::Unsupported, Some("b")));
     }
+}
+
+#[tokio::test]
+async fn several_permits_of_what_is_no_semaphore_are_an_error() {
+    let (_store, session) = store();
+    let two = ZkLockTemplate::new(session).permits(2);
+    for other in [two.clone(), two.clone().read(), two.clone().write()] {
+        let error = other.execute("a", || async {}).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.body()),
+            (ErrorKind::InvalidOption, Some(Body::NotStarted))
+        );
+        assert_eq!(error.lock_name(), Some("a"));
+    }
+    // Whichever of the two is called first.
+    two.semaphore(2).execute("a", || async {}).await.unwrap();
 }

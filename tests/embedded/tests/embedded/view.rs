@@ -91,7 +91,7 @@ async fn a_view_of_a_body_is_told_when_the_body_is_over() {
     let (_store, session) = store();
     let locks = ["a", "b"].map(|name| AnyLock::from(session.mutex(name).unwrap()));
     let guard = MultiLock::new(locks).unwrap().acquire().await.unwrap();
-    let view = guard.scope(async { zklock::current().view().map(GuardView::view) }).await.unwrap();
+    let view = guard.scope(async { zklock::current().view() }).await.unwrap();
     let told = lost(view);
     settle().await;
     assert!(!told.is_finished());

@@ -21,11 +21,11 @@ async fn a_scope_guard_holds_inside_and_is_free_after() {
     let bed = Bed::shared("scope");
     let (one, two) = (bed.session().await, bed.session().await);
     let mutex = one.mutex("a").unwrap();
-    assert!(!mutex.is_held_here());
+    assert!(!mutex.is_held_in_scope());
     let guard = mutex.acquire().await.unwrap();
     guard
         .scope(async {
-            assert!(mutex.is_held_here());
+            assert!(mutex.is_held_in_scope());
             assert!(two.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
         })
         .await;
@@ -184,9 +184,9 @@ async fn twenty_readers_and_eight_writers_are_listed_apart() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    let count = |mode| queue[1..].iter().filter(|one| one.mode == mode && !one.holder).count();
+    let count = |mode| queue[1..].iter().filter(|one| one.mode == mode && !one.holds).count();
     assert_eq!((count(Mode::Read), count(Mode::Write)), (20, 8));
-    assert!(queue[0].holder && queue[0].mode == Mode::Write);
+    assert!(queue[0].holds && queue[0].mode == Mode::Write);
     held.release().await.unwrap();
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
@@ -240,7 +240,7 @@ async fn write_held_read_taken_write_released_and_the_read_stays() {
     }
     let reading = writing.downgrade().await.unwrap();
     let queue = site.contenders().await.unwrap();
-    let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holder)).collect();
+    let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holds)).collect();
     assert_eq!(modes, [(Mode::Read, true), (Mode::Write, false)]);
     tokio::time::sleep(SHORT).await;
     assert!(reading.is_valid() && !queued.is_finished());
@@ -330,10 +330,10 @@ async fn semaphore_three_of_three_held_and_one_closes_for_the_fourth() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     // Holders are listed by name, and who waits is not one of them.
-    let holders: Vec<_> = queue.iter().filter(|one| one.holder).collect();
+    let holders: Vec<_> = queue.iter().filter(|one| one.holds).collect();
     assert_eq!(holders.len(), 3);
     assert!(holders.iter().all(|one| one.owner.app.as_deref() == Some("tests")));
-    assert!(!queue[3].holder);
+    assert!(!queue[3].holds);
     held.remove(1).release().await.unwrap();
     fourth.await.unwrap().release().await.unwrap();
     drop(held);

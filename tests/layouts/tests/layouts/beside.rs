@@ -280,7 +280,7 @@ async fn curator_waits_for_a_lock_below_that_sorts_first_and_we_do_not() {
         })
         .await;
         let why = seen[0].why.as_deref().unwrap();
-        assert!(seen[0].holder && why.contains(&format!(" {path}/{name}, ")), "{seen:?}");
+        assert!(seen[0].holds && why.contains(&format!(" {path}/{name}, ")), "{seen:?}");
         // Behind it, as behind any contender; it has its turn once the directory is gone.
         inner.release().await.unwrap();
         let mut raw = RawClient::connect(&ZooKeeper::shared().addr(), SESSION).unwrap();
@@ -416,7 +416,7 @@ async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name
     let both = async {
         loop {
             let queue = site.contenders().await.unwrap();
-            let queue: Vec<_> = queue.iter().map(|one| (one.holder, one.here)).collect();
+            let queue: Vec<_> = queue.iter().map(|one| (one.holds, one.here)).collect();
             if queue == [(true, true), (false, false)] && agent.participants(&path).len() == 2 {
                 return;
             }
@@ -434,7 +434,7 @@ async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     until("we wait", || (agent.participants(&path).len() == 2).then_some(())).await;
     let queue = site.contenders().await.unwrap();
-    assert!(grant.node.ends_with(&queue[0].node) && queue[0].holder && queue[1].here);
+    assert!(grant.node.ends_with(&queue[0].node) && queue[0].holds && queue[1].here);
     assert!(!waiting.is_finished());
     agent.release(&grant).unwrap();
     soon("the lock", waiting).await.unwrap().release().await.unwrap();
@@ -477,7 +477,7 @@ async fn a_holder_in_java_that_stands_still_for_too_long_goes_on_beside_the_next
     // Nothing has ended it: it releases at last what it has not held for long.
     agent.release(&theirs).unwrap();
     let queue = mutex.site().contenders().await.unwrap();
-    assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+    assert!(queue.len() == 1 && queue[0].holds && queue[0].here, "{queue:?}");
     assert!(ours.is_valid());
     ours.release().await.unwrap();
     session.close().await;

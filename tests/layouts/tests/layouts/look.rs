@@ -104,7 +104,7 @@ async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
         bed.until_contenders("a", 2).await;
         let asked = loop {
             let queue = other.site("a").unwrap().contenders().await.unwrap();
-            assert!(queue[0].holder);
+            assert!(queue[0].holds);
             if queue[0].owner.pid.is_some() {
                 break queue[0].owner.revoked;
             }
@@ -133,7 +133,7 @@ async fn contenders_of_thousands_are_listed_in_order() {
     let queue = session.site("a").unwrap().contenders().await.unwrap();
     assert_eq!(queue.len(), COUNT);
     assert!(queue.windows(2).all(|pair| pair[0].node < pair[1].node));
-    assert_eq!(queue.iter().filter(|one| one.holder).count(), 1);
+    assert_eq!(queue.iter().filter(|one| one.holds).count(), 1);
     raw.close().unwrap();
     bed.end().await;
 }

@@ -67,7 +67,7 @@ async fn what_belongs_to_its_creator_shuts_everybody_else_out() {
             control.within_answers("refused", start.elapsed(), Duration::ZERO, 2);
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
-            assert_eq!(error.lock(), Some("a"));
+            assert_eq!(error.lock_name(), Some("a"));
             assert_silent(&format!("{error} {error:?}"));
         }
         // Another lock below the same private root is none of theirs either.
@@ -176,7 +176,7 @@ async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other
     let (node, generation) =
         (guard.node_path().to_owned(), session.zookeeper_session().unwrap().number);
     let error = guard.release().await.unwrap_err();
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("a")), "{error}");
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::Unauthorized, Some("a")), "{error}");
     until("the observer is told", || {
         let told = stuck.0.lock().unwrap();
         (!told.is_empty()).then(|| assert_eq!(*told, std::slice::from_ref(&node)))

@@ -62,8 +62,8 @@ impl Scene {
         // In the process, which no server shows.
         until("all are waited for", || {
             let here = self.session.local_contenders();
-            let waits = |lock: &str| here.iter().any(|one| !one.granted && &*one.lock == lock);
-            all.iter().all(|passed| waits(passed.held.lock())).then_some(())
+            let waits = |lock: &str| here.iter().any(|one| !one.holds && &*one.lock == lock);
+            all.iter().all(|passed| waits(passed.held.lock_name())).then_some(())
         })
         .await;
         all

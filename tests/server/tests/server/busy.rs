@@ -257,7 +257,7 @@ impl Traffic {
             }
             for number in 0..AT_ONCE {
                 let name = format!("busy/s{}/held{number}", self.session.id());
-                if held.iter().all(|guard| guard.lock() != name) {
+                if held.iter().all(|guard| guard.lock_name() != name) {
                     let (mutex, timeout) = (self.session.mutex(&name).unwrap(), self.timeout());
                     acquiring.spawn(async move { mutex.acquire_timeout(timeout).await });
                 }
@@ -266,7 +266,7 @@ impl Traffic {
                 let Some(guard) = self.had(acquired.unwrap()) else { continue };
                 self.grants.many.fetch_add(1, Ordering::Relaxed);
                 self.flows(&mut first);
-                held.extend(guard.lock().contains("/held").then_some(guard));
+                held.extend(guard.lock_name().contains("/held").then_some(guard));
             }
             // The lane that is opened in the first round is used as soon as it is there.
             tokio::time::sleep(if round < 5 { pause() / 5 } else { 5 * pause() }).await;

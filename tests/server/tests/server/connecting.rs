@@ -103,7 +103,7 @@ async fn a_lock_waits_for_no_chroot() {
     let error = soon("an error", session.mutex("a").unwrap().acquire()).await.unwrap_err();
     // Whether the server serves, the session, and the look at the chroot.
     control.within_answers("no chroot", start.elapsed(), Duration::ZERO, 3);
-    assert_eq!((error.kind(), error.lock()), (ErrorKind::NoChroot, Some("a")), "{error}");
+    assert_eq!((error.kind(), error.lock_name()), (ErrorKind::NoChroot, Some("a")), "{error}");
     session.close().await;
 }
 

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zklock::blocking::block_on;
-use zklock::{GuardView, LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
+use zklock::{
+    GuardView, LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held_in_scope,
+};
 use zklock_test_support::{BOUND, Control};
 
 use crate::bed::{Bed, TICK, soon, until};
@@ -140,7 +142,7 @@ async fn the_calls_of_a_body_take_its_lock_again_and_take_turns() {
     for template in [mutex, write] {
         let inside = AtomicUsize::new(0);
         let once = || async {
-            assert!(is_held("nested"));
+            assert!(is_held_in_scope("nested"));
             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside at once");
             tokio::task::yield_now().await;
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -156,8 +158,8 @@ async fn the_calls_of_a_body_take_its_lock_again_and_take_turns() {
             let (one, two, three) = tokio::join!(beside(), beside(), beside());
             assert_eq!([one.unwrap(), two.unwrap(), three.unwrap()], [outer; 3]);
             // A task of its own has nothing of it, unless it is carried along.
-            assert!(!tokio::spawn(async { is_held("nested") }).await.unwrap());
-            assert!(tokio::spawn(carry(async { is_held("nested") })).await.unwrap());
+            assert!(!tokio::spawn(async { is_held_in_scope("nested") }).await.unwrap());
+            assert!(tokio::spawn(carry(async { is_held_in_scope("nested") })).await.unwrap());
             let impatient = LockOptions::default().timeout(BOUND).retries(1);
             let stranger = template.clone().with_options(impatient);
             let stranger =

@@ -33,10 +33,10 @@ async fn locks_on_every_connection_are_here_with_their_labels() {
     let held: Vec<_> = held.map(|one| one.id).collect();
     assert!(held.len() > 1, "{held:?}");
     for guard in &guards {
-        let queue = session.site(guard.lock()).unwrap().contenders().await.unwrap();
-        assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+        let queue = session.site(guard.lock_name()).unwrap().contenders().await.unwrap();
+        assert!(queue.len() == 1 && queue[0].holds && queue[0].here, "{queue:?}");
         assert_eq!(queue[0].local[0].label.as_deref(), Some("nightly"));
-        let queue = other.site(guard.lock()).unwrap().contenders().await.unwrap();
+        let queue = other.site(guard.lock_name()).unwrap().contenders().await.unwrap();
         assert!(!queue[0].here && queue[0].local.is_empty(), "{queue:?}");
     }
     drop(guards);
@@ -96,7 +96,7 @@ async fn a_fenced_write_that_fails_says_what_failed() {
     ];
     for (outcome, kind, path) in refused {
         let error = outcome.unwrap_err();
-        assert_eq!((error.kind(), error.lock()), (kind, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.lock_name()), (kind, Some("a")), "{error}");
         assert!(format!("{error:#}").contains(path.as_str()), "{error:#}");
         assert!(!error.to_string().contains(path.as_str()), "{error}");
     }
@@ -166,7 +166,7 @@ async fn a_long_holder_is_told_with_a_heartbeat_and_wakes_two_waiters_once() {
         let guard = soon("the lock", lock.acquire()).await.unwrap();
         let at_first = told(&bed, guard.node_path());
         assert_eq!((at_first.label.as_deref(), at_first.granted), (Some("import"), None));
-        let name = guard.lock().to_owned();
+        let name = guard.lock_name().to_owned();
         let mut waiting = Vec::new();
         for _ in 0..5 {
             let other = bed.builder_at(&proxy.addr()).connect().await.unwrap();
@@ -224,7 +224,7 @@ async fn after_a_handoff_the_node_tells_of_the_present_holder() {
     })
     .await;
     let queue = site.contenders().await.unwrap();
-    assert!(queue[0].owner.granted.is_some() && queue[0].holder, "{queue:?}");
+    assert!(queue[0].owner.granted.is_some() && queue[0].holds, "{queue:?}");
     let busy = other.mutex("told-mutex").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(busy.holder().unwrap().owner, queue[0].owner);
     drop(second);
@@ -241,7 +241,7 @@ async fn a_broken_holder_is_told_within_a_heartbeat() {
         let guard = soon("the lock", lock.acquire()).await.unwrap();
         let site = match &lock {
             AnyLock::Permits(..) => other.semaphore("told-permits", 2).unwrap().site(),
-            _ => other.site(guard.lock()).unwrap(),
+            _ => other.site(guard.lock_name()).unwrap(),
         };
         let seen = site.contenders().await.unwrap();
         let mut wrong = seen[0].clone();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zklock::layout::Kazoo;
-use zklock::{ErrorKind, LockError, LockOptions, RetryPolicy, Semaphore, SemaphorePermit, Session};
+use zklock::{ErrorKind, LockError, LockOptions, Requeue, Semaphore, SemaphorePermit, Session};
 use zklock_test_support::RawClient;
 
 use crate::bed::{Bed, PATIENCE, soon, until};
@@ -109,7 +109,7 @@ async fn a_semaphore_begins_again_as_often_as_it_was_told() {
     let bed = Bed::shared("permits-never");
     let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
     for (kazoo, which) in NODES {
-        let never = LockOptions::new().vanished(RetryPolicy::NEVER);
+        let never = LockOptions::new().requeue(Requeue::NEVER);
         let (holder, waiting, _) = deleted(&bed, (kazoo, which), [&one, &two], never).await;
         let error = soon("the end", waiting).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");

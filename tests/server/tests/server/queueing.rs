@@ -168,7 +168,7 @@ async fn in_turn(session: &Session, kind: Kind, callers: usize) -> (Vec<usize>, 
         until("the caller waits", || {
             let all = session.local_contenders();
             let here = all.iter().filter(|one| &*one.lock == kind.name());
-            (here.filter(|one| !one.granted).count() == caller + 1).then_some(())
+            (here.filter(|one| !one.holds).count() == caller + 1).then_some(())
         })
         .await;
     }
@@ -287,7 +287,7 @@ async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
             });
             let callers: Vec<_> = callers.collect();
             until("all wait", || {
-                let waits = |one: &&zklock::LocalContender| *one.lock == *name && !one.granted;
+                let waits = |one: &&zklock::LocalContender| *one.lock == *name && !one.holds;
                 (session.local_contenders().iter().filter(waits).count() == callers.len())
                     .then_some(())
             })

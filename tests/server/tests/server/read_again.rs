@@ -32,7 +32,7 @@ async fn between(bed: &Bed, here: &Session, there: &Session) -> [JoinHandle<Fenc
     bed.until_nodes("shared", 2).await;
     let reader = waits(here, false);
     until("the reader waits", || {
-        here.local_contenders().iter().any(|one| !one.granted).then_some(())
+        here.local_contenders().iter().any(|one| !one.holds).then_some(())
     })
     .await;
     [writer, reader]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinHandle, spawn_blocking};
-use zklock::{ErrorKind, LockError, LockOptions, RetryPolicy, Session};
+use zklock::{ErrorKind, LockError, LockOptions, Requeue, Session};
 use zklock_test_support::Control;
 
 use crate::bed::{Bed, soon, until};
@@ -16,10 +16,10 @@ const WAITING: [Kind; 5] = [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write, Ki
 fn waiting(
     kind: Kind,
     session: &Session,
-    vanished: RetryPolicy,
+    requeue: Requeue,
     blocks: bool,
 ) -> JoinHandle<(Result<(), LockError>, Instant)> {
-    let (session, options) = (session.clone(), LockOptions::default().vanished(vanished));
+    let (session, options) = (session.clone(), LockOptions::default().requeue(requeue));
     if blocks {
         return spawn_blocking(move || {
             let taken = kind.take_blocking(&session, options, Wait::Forever).map(drop);
@@ -56,8 +56,8 @@ async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_s
     let bed = Bed::shared("gives-up-vanished");
     let (holder, waiter) = (bed.session().await, bed.session().await);
     let busy = bed.busy(&[&waiter]).await;
-    let twice = RetryPolicy::new().attempts(2);
-    for (policy, removals) in [(RetryPolicy::NEVER, 1), (twice, 3)] {
+    let twice = Requeue::new().attempts(2);
+    for (policy, removals) in [(Requeue::NEVER, 1), (twice, 3)] {
         for (kind, blocks) in WAITING.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
             let call = format!("{kind:?}, on a thread: {blocks}, {removals} removals");
             let held = kind.rival().acquire(&holder).await;

@@ -51,7 +51,7 @@ async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session(
         paths.iter().for_each(|path| raw.delete(path).unwrap());
         for guard in &guards {
             soon("the loss", guard.lost()).await;
-            let what = format!("{}, held for {held_for:?}", guard.lock());
+            let what = format!("{}, held for {held_for:?}", guard.lock_name());
             // A heartbeat asks for all, and reads what is gone.
             control.within_answers(&what, start.elapsed(), HEARTBEAT, 2);
             assert!(!guard.is_valid());
@@ -74,7 +74,7 @@ async fn a_wish_to_let_go_is_told_within_a_heartbeat_for_every_kind_on_a_busy_se
     guards.iter().for_each(|guard| raw.set_data(guard.node_path(), b"__REVOKE__").unwrap());
     for guard in &guards {
         soon("the wish", guard.revoked()).await;
-        control.within(guard.lock(), start.elapsed(), HEARTBEAT);
+        control.within(guard.lock_name(), start.elapsed(), HEARTBEAT);
     }
     // Who goes on says again who it is.
     let own = format!("\"pid\":{},", std::process::id());

@@ -73,8 +73,8 @@ impl Report {
                 "{text} (born {}, version {}, owner {}, children {}, cversion {})",
                 rank(stat.czxid),
                 stat.version,
-                owner(stat.owner),
-                stat.children,
+                owner(stat.ephemeral_owner),
+                stat.num_children,
                 stat.cversion
             ),
         });

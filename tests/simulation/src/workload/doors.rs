@@ -12,7 +12,7 @@ use zklock::{
     Acl, AnyGuard, AnyLock, ErrorKind, Event, MultiLock, Observer, OnLost, SessionRegistry,
 };
 use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
-use zklock::{carry_sync, current, is_held, zk_locked};
+use zklock::{carry_sync, current, is_held_in_scope, zk_locked};
 use zklock_core::coordinator::traits::Operation;
 
 use super::polls::cut_short;
@@ -44,7 +44,7 @@ impl Call<'_> {
         self.task.check_deadline(self.since, WAIT * TRIES);
         let guard = current();
         let valid = guard.is_valid() && !guard.remaining().is_zero();
-        let named = guard.lock().is_some() && guard.fencing_token().is_some();
+        let named = guard.lock_name().is_some() && guard.fencing_token().is_some();
         if !named || (!valid && self.task.crew.ledger.quiet_for(self.task.crew.timeout)) {
             let what = format!("{}: {guard:?} in the body", self.task.name);
             self.task.crew.ledger.fail(rules::BODY, what);
@@ -150,7 +150,7 @@ async fn answers(call: &Call<'_>) -> Result<(), Failed> {
 
 #[zk_locked("doors/{call.name}", session = call.session, options = call.options, map_err = Failed::Lock, condition = call.locks)]
 async fn perhaps(call: &Call<'_>) -> Result<(), Failed> {
-    let held = is_held(format!("doors/{}", call.name));
+    let held = is_held_in_scope(format!("doors/{}", call.name));
     if call.locks {
         call.body().await;
     } else {
@@ -171,7 +171,7 @@ fn in_a_block(call: &Call<'_>) -> impl Future<Output = Result<(), LockError>> {
 
 #[zk_locked("doors/{name}", session = session)]
 async fn by_a_registered_name(session: &str, name: &str) -> Result<bool, LockError> {
-    Ok(is_held(format!("doors/{name}")))
+    Ok(is_held_in_scope(format!("doors/{name}")))
 }
 
 /// A name that is not written where it is used.
@@ -358,14 +358,14 @@ impl Task {
                 .ledger
                 .fail(rules::BODY, format!("{}: there is no session {name}", self.name));
         }
-        registry.register(name.as_str(), call.session.clone());
+        registry.register(Some(&name), call.session.clone());
         let registered = Registered(&name);
         let held = by_a_registered_name(&name, &call.name).await;
         drop(registered);
         if held? {
             call.has_begun();
         }
-        let installed = registry.install_named_here(name.as_str(), call.session.clone());
+        let installed = registry.install_here(Some(&name), call.session.clone());
         let again = by_a_registered_name(&name, &call.name).await;
         drop(installed);
         again.map(drop)
@@ -406,9 +406,9 @@ impl Task {
         let name = format!("doors/{}", call.name);
         let lock = call.session.rw_lock(name.clone())?.with_options(call.options);
         let guard = lock.write_tries().await?.detach();
-        let seen = guard.scope_sync(|| carry_sync(|| is_held(name.as_str()))());
-        let inside = guard.scope(async { is_held(name.as_str()) }).await;
-        let here = guard.scope_sync(|| lock.is_written_here() && lock.is_read_here());
+        let seen = guard.scope_sync(|| carry_sync(|| is_held_in_scope(name.as_str()))());
+        let inside = guard.scope(async { is_held_in_scope(name.as_str()) }).await;
+        let here = guard.scope_sync(|| lock.is_write_held_in_scope() && lock.is_held_in_scope());
         let valid = guard.is_valid();
         if (!seen || !inside || !here) && valid {
             let what = format!("{}: is held {seen} and {inside}, here {here}", self.name);
@@ -438,7 +438,7 @@ impl Task {
             1 => both.acquire_timeout(Duration::from_millis(500)).await?,
             _ => both.acquire_tries().await?,
         };
-        let held = guard.scope_sync(|| current().lock().is_some());
+        let held = guard.scope_sync(|| current().lock_name().is_some());
         let inside = guard.scope(async { current().is_valid() }).await;
         let told = format!("{guard:?} with {held} and {inside}, {:?}", guard.fencing_tokens());
         self.say(|| told);
@@ -461,8 +461,8 @@ impl Task {
         });
         let first = first.await;
         let valid = guard.is_valid();
-        let held = session.local_contenders().iter().any(|one| &*one.lock == guard.lock());
-        let here = guard.scope_sync(|| lock.is_held_here()) && !lock.is_held_here();
+        let held = session.local_contenders().iter().any(|one| &*one.lock == guard.lock_name());
+        let here = guard.scope_sync(|| lock.is_held_in_scope()) && !lock.is_held_in_scope();
         if valid && !(here && held) {
             let what =
                 format!("{}: {} is not held, says its session", self.name, guard.node_path());

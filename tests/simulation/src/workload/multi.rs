@@ -65,7 +65,8 @@ impl Task {
             Some(Ok(guard)) => {
                 let taken = |member: &AnyGuard| {
                     let mut shares = members.iter();
-                    let of = shares.find(|(_, _, asked)| asked.name().as_str() == member.lock())?;
+                    let of =
+                        shares.find(|(_, _, asked)| asked.name().as_str() == member.lock_name())?;
                     self.crew.ledger.is_older(of.0);
                     let holding = self.note(of.0, of.1, member.view(), None);
                     self.crew.ledger.is_older(of.0);

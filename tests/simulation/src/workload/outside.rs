@@ -53,7 +53,7 @@ impl Task {
         let left = self.hear(&mut events, leaves).await;
         call.has_begun();
         if self.is_quiet_since(start) && call.options.hold_at_most.is_none() {
-            let here = survey.queue.first().is_some_and(|holder| holder.here && holder.holder);
+            let here = survey.queue.first().is_some_and(|holder| holder.here && holder.holds);
             let told = heard.last().is_some_and(holds) && left.last().is_some_and(leaves);
             let alone = survey.queue.len() == 1 && survey.strangers.is_empty();
             if !(here && told && alone && asked == 1 && valid && revoked) {

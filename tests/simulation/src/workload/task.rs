@@ -366,7 +366,7 @@ impl Task {
         };
         let (template, share) = match plan.family {
             Family::ReadWrite => (template.write(), (1_000, 1_000)),
-            Family::Permits(limit) => (template.permits(limit, limit), (limit, limit)),
+            Family::Permits(limit) => (template.semaphore(limit).permits(limit), (limit, limit)),
             Family::Mutex => (template, (1_000, 1_000)),
         };
         let most = (timeout * tries).as_micros() as u64;

@@ -45,8 +45,8 @@ impl Node {
         Stat {
             czxid: self.czxid,
             version: self.version,
-            owner: self.owner,
-            children,
+            ephemeral_owner: self.owner,
+            num_children: children,
             cversion: self.creates.wrapping_mul(2).wrapping_sub(children),
             ctime: self.ctime,
             mtime: self.mtime,

@@ -109,9 +109,9 @@ fn link(over: Option<Link>, state: SessionState) -> Link {
 
 fn stat(stat: &zk::Stat) -> Stat {
     // The server marks a container by an owner that no session can have.
-    let owner = if stat.ephemeral_owner == i64::MIN { 0 } else { stat.ephemeral_owner };
-    let zk::Stat { czxid, version, ctime, mtime, num_children: children, cversion, .. } = *stat;
-    Stat { czxid, version, owner, children, cversion, ctime, mtime }
+    let ephemeral_owner = if stat.ephemeral_owner == i64::MIN { 0 } else { stat.ephemeral_owner };
+    let zk::Stat { czxid, version, ctime, mtime, num_children, cversion, .. } = *stat;
+    Stat { czxid, version, ephemeral_owner, num_children, cversion, ctime, mtime }
 }
 
 fn mode(kind: NodeKind) -> zk::CreateMode {

@@ -6,5 +6,5 @@ pub mod mutex;
 pub mod read_write;
 
 pub use leases::leases;
-pub use mutex::mutex;
+pub use mutex::{mutex, mutex_among_hidden_writers};
 pub use read_write::{read, write};

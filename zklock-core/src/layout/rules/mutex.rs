@@ -9,7 +9,8 @@ use crate::base::mode::Mode;
 use crate::layout::contender::Contender;
 use crate::layout::verdict::Verdict;
 
-/// Held by the first contender of the queue; all others watch one node.
+/// Held by the first contender of the queue; all others watch one node. For queues whose names show
+/// the writers: in others, [`mutex_among_hidden_writers`] is right.
 ///
 /// The second watches the first, whose deletion is its grant: later nodes get greater numbers, so
 /// nobody can appear in between. All others watch the node two places ahead. When that is deleted,
@@ -19,21 +20,48 @@ use crate::layout::verdict::Verdict;
 /// deleted, and need not: it does not hold the lock before the watched node is gone, too.
 ///
 /// Behind a writer, a deletion is not a grant, because a downgraded writer leaves a reader in its
-/// place. So where the names do not show writers, no deletion is a grant; then every waiter watches
-/// the node just ahead, and a release wakes one.
+/// place; then the waiter watches the node just ahead.
 ///
 /// ```
 /// use zklock::Mode;
 /// use zklock::driver::{Contender, Verdict, mutex};
 ///
 /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
-/// assert_eq!(mutex(&queue, &queue[0], true), Verdict::Held);
-/// assert!(matches!(mutex(&queue, &queue[1], true), Verdict::Wait { ahead: 1, .. }));
+/// assert_eq!(mutex(&queue, &queue[0]), Verdict::Held);
+/// let behind = mutex(&queue, &queue[1]);
+/// assert!(matches!(behind, Verdict::Wait { ahead: 1, deletion_grants: true, .. }));
 /// ```
-pub fn mutex(queue: &[Contender], mine: &Contender, tells_writers: bool) -> Verdict {
+pub fn mutex(queue: &[Contender], mine: &Contender) -> Verdict {
+    behind(queue, mine, |ahead| ahead.mode == Mode::Mutex)
+}
+
+/// The rule of the [`mutex`] where any node ahead may be a writer's, because the names do not
+/// [show it](crate::layout::driver::LockDriver::tells_writers).
+///
+/// No deletion is a grant, because a downgraded writer leaves a reader in its place. So every waiter
+/// watches the node just ahead, and a release wakes one.
+///
+/// ```
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, mutex_among_hidden_writers};
+///
+/// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+/// let behind = mutex_among_hidden_writers(&queue, &queue[1]);
+/// assert!(matches!(behind, Verdict::Wait { ahead: 1, deletion_grants: false, .. }));
+/// ```
+pub fn mutex_among_hidden_writers(queue: &[Contender], mine: &Contender) -> Verdict {
+    behind(queue, mine, |_| false)
+}
+
+/// `is_mutex`: whether a contender is certainly no writer.
+fn behind(
+    queue: &[Contender],
+    mine: &Contender,
+    is_mutex: impl FnOnce(&Contender) -> bool,
+) -> Verdict {
     let Some(place) = mine.place_in(queue) else { return Verdict::Missing };
     let Some(next) = place.checked_sub(1) else { return Verdict::Held };
-    let grants = tells_writers && queue[next].mode == Mode::Mutex;
+    let grants = is_mutex(&queue[next]);
     let watched = if grants { next.saturating_sub(1) } else { next };
     Verdict::Wait {
         predecessor: queue[watched].name.clone(),
@@ -52,8 +80,8 @@ mod tests {
     }
 
     /// By its name alone, as one whose name does not tell its mode.
-    fn rule(queue: &[Contender], mine: &str, tells_writers: bool) -> Verdict {
-        mutex(queue, &Contender::new(mine, 0, Mode::Mutex), tells_writers)
+    fn rule(queue: &[Contender], mine: &str) -> Verdict {
+        mutex(queue, &Contender::new(mine, 0, Mode::Mutex))
     }
 
     fn waits(predecessor: &str, deletion_grants: bool, ahead: usize) -> Verdict {
@@ -62,28 +90,31 @@ mod tests {
 
     #[test]
     fn the_first_holds_the_second_watches_it_and_the_others_the_one_two_ahead() {
-        assert_eq!(rule(&queue(), "c", true), Verdict::Held);
-        assert_eq!(rule(&queue(), "b", true), waits("c", true, 1));
-        assert_eq!(rule(&queue(), "a", true), waits("c", false, 2));
-        assert_eq!(rule(&queue(), "d", true), waits("b", false, 3));
-        assert_eq!(rule(&queue(), "e", true), Verdict::Missing);
+        assert_eq!(rule(&queue(), "c"), Verdict::Held);
+        assert_eq!(rule(&queue(), "b"), waits("c", true, 1));
+        assert_eq!(rule(&queue(), "a"), waits("c", false, 2));
+        assert_eq!(rule(&queue(), "d"), waits("b", false, 3));
+        assert_eq!(rule(&queue(), "e"), Verdict::Missing);
     }
 
     #[test]
     fn the_deletion_of_a_writer_is_no_grant() {
         let mut queue = queue();
         queue[0].mode = Mode::Write;
-        assert_eq!(rule(&queue, "b", true), waits("c", false, 1));
+        assert_eq!(rule(&queue, "b"), waits("c", false, 1));
         // Behind another mutex it is as always.
-        assert_eq!(rule(&queue, "a", true), waits("c", false, 2));
+        assert_eq!(rule(&queue, "a"), waits("c", false, 2));
         queue[1].mode = Mode::Write;
-        assert_eq!(rule(&queue, "a", true), waits("b", false, 2));
+        assert_eq!(rule(&queue, "a"), waits("b", false, 2));
     }
 
     #[test]
     fn no_deletion_is_a_grant_where_any_may_be_a_writers() {
-        assert_eq!(rule(&queue(), "b", false), waits("c", false, 1));
-        assert_eq!(rule(&queue(), "a", false), waits("b", false, 2));
+        let rule = |mine: &str| {
+            mutex_among_hidden_writers(&queue(), &Contender::new(mine, 0, Mode::Mutex))
+        };
+        assert_eq!(rule("b"), waits("c", false, 1));
+        assert_eq!(rule("a"), waits("b", false, 2));
     }
 
     const NODES: usize = 6;
@@ -94,7 +125,7 @@ mod tests {
     fn look(left: &[bool], mine: usize) -> Option<(usize, bool)> {
         let there = (0..NODES).filter(|node| left[*node]);
         let contender = |node: usize| Contender::new(node.to_string(), node as i64, Mode::Mutex);
-        match mutex(&there.map(contender).collect::<Vec<_>>(), &contender(mine), true) {
+        match mutex(&there.map(contender).collect::<Vec<_>>(), &contender(mine)) {
             Verdict::Held => None,
             Verdict::Wait { predecessor, deletion_grants, .. } => {
                 Some((predecessor.parse().unwrap(), deletion_grants))

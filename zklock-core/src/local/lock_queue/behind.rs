@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Locks;
 use crate::acquire::lease::Lease;
 use crate::base::clock::Instant;
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::base::times;
 use crate::coordinator::traits::{Link, Watch};
 use crate::local::grant::GrantSource;
@@ -31,7 +31,7 @@ impl Queue<Locks> {
             if !self.lock().state.asks_again(&lease) {
                 break true;
             }
-            lease.generation().pause(RetryPolicy::default().pause(3)).await;
+            lease.generation().pause(pause_after(3)).await;
         };
         let by = Granting::new(&self, self.now());
         let deletions = self.decide(|state| state.asked(&lease, behind, &by));

@@ -15,7 +15,7 @@ use crate::acquire::target::NodeRequest;
 use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::mode::Mode;
-use crate::base::policy::RetryPolicy;
+use crate::base::policy::pause_after;
 use crate::local::grant::GrantSource;
 use crate::local::permits::PermitRequest;
 use crate::local::queue::Queue;
@@ -34,7 +34,7 @@ impl Queue<Permits> {
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit().known(lane_permit.lane()).await?;
         let Targets { locks, counts_first, .. } = &self.engine().targets;
-        let vanished = &fetch.wants.vanished;
+        let requeue = &fetch.wants.requeue;
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);
         loop {
             // By then, callers that only try have been told if nothing is left.
@@ -42,7 +42,7 @@ impl Queue<Permits> {
                 has_many_nodes: turn.is_some(),
                 ..NodeRequest::one(Mode::Mutex, false)
             };
-            let inner = acquire(locks, vanished, lane_permit, request, &looks.locks, turn).await?;
+            let inner = acquire(locks, requeue, lane_permit, request, &looks.locks, turn).await?;
             looks.locks.set(None);
             let taking = async { Some(self.take(lane_permit, fetch, &looks.leases).await) };
             // Where the deletion of a permit was refused, its node goes with its session, and that with the
@@ -65,14 +65,14 @@ impl Queue<Permits> {
             let deletions = taken.iter().filter_map(|lease| lease.release());
             deletions.collect::<Deletions>().await.ok();
             let pause = if inner.is_deleted() {
-                if losses >= vanished.attempts {
+                if losses >= requeue.attempts {
                     return Err(deleted_again(&locks.lock));
                 }
                 losses += 1;
-                vanished.pause(losses - 1)
+                requeue.pause(losses - 1)
             } else {
                 interruptions += 1;
-                RetryPolicy::default().pause(interruptions)
+                pause_after(interruptions)
             };
             drop(inner);
             let clock = self.session().clock();
@@ -110,7 +110,7 @@ impl Queue<Permits> {
         fetch: &Fetch<PermitRequest>,
         seen: &Seen,
     ) -> Result<Vec<Lease>, LockError> {
-        let (target, vanished) = (&self.engine().targets.leases, &fetch.wants.vanished);
+        let (target, requeue) = (&self.engine().targets.leases, &fetch.wants.requeue);
         let together = fetch.wants.permits as usize;
         let request = NodeRequest::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
@@ -118,10 +118,10 @@ impl Queue<Permits> {
         let mut taken = Vec::with_capacity(together);
         if self.engine().targets.counts_first {
             let first = NodeRequest { counts_first: true, ..request.clone() };
-            taken.push(acquire(target, vanished, lane_permit, first, seen, None).await?);
+            taken.push(acquire(target, requeue, lane_permit, first, seen, None).await?);
         }
         let taking = (taken.len()..together)
-            .map(|_| acquire(target, vanished, lane_permit, request.clone(), seen, None));
+            .map(|_| acquire(target, requeue, lane_permit, request.clone(), seen, None));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)

@@ -100,7 +100,7 @@ impl<E: Engine> Queue<E> {
         let waiting = move |waiting: &Waiter<E::Wants>| {
             let contender = LocalContender {
                 lock: self.lock_name().clone(),
-                granted: false,
+                holds: false,
                 elapsed: now.since(waiting.since),
                 who: waiting.who.to_string(),
                 label: waiting.label.clone(),

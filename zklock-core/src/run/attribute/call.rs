@@ -105,7 +105,7 @@ impl Call {
     /// Takes one permit of a semaphore with so many.
     #[must_use]
     pub fn semaphore(self, limit: u32) -> Self {
-        self.with(|wanted| wanted.spec.kind = Kind::Permits { limit, permits: 1 })
+        self.with(|wanted| wanted.spec.kind = Kind::Semaphore { limit })
     }
 
     /// Which session.

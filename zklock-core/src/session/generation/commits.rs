@@ -72,7 +72,7 @@ impl Generation {
         let reply = coordinator.create(path, data, kind);
         async move {
             let created = reply.await?;
-            let owner = created.stat.owner;
+            let owner = created.stat.ephemeral_owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server silently replaced the session: what was held before is lost.
                 this.end();

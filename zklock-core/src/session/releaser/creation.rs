@@ -200,7 +200,7 @@ impl CreateTask {
                 Err(RequestError::NoNode) => continue,
                 Err(error) => return Err(error),
             };
-            let ours = stat.owner == coordinator.session_id()
+            let ours = stat.ephemeral_owner == coordinator.session_id()
                 && match proof {
                     Proof::Name => true,
                     // Somebody may have overwritten the data meanwhile, for instance to ask for the

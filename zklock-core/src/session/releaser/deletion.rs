@@ -94,7 +94,7 @@ impl Which {
         match self {
             Which::Czxid(czxid) => stat.czxid == czxid,
             Which::Newer(czxid) => {
-                stat.czxid > czxid && stat.owner == generation.coordinator().session_id()
+                stat.czxid > czxid && stat.ephemeral_owner == generation.coordinator().session_id()
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::policy::{Handoffs, RetryPolicy};
+use crate::base::policy::{Handoffs, Requeue};
 use crate::local::callers::{Decides, Grants};
 use crate::local::permits::{PermitRequest, State};
 use crate::local::todo::{Joined, TestLease, Todo};
@@ -192,11 +192,11 @@ impl World<'_> {
     fn run(&mut self, step: Step) {
         match step {
             Step::Join(caller) => {
-                let vanished = RetryPolicy::default();
+                let requeue = Requeue::default();
                 let waiter = Waiter {
                     who: Caller::thread(),
                     since: self.now,
-                    wants: PermitRequest { permits: self.wanted(caller), vanished },
+                    wants: PermitRequest { permits: self.wanted(caller), requeue },
                     once: false,
                     queue_policy: QueuePolicy {
                         handoffs: self.case.handoffs,

@@ -33,7 +33,7 @@ fn check(vector: &Value, made: Result<LockName, LockError>) {
     let root = ZnodePath::new("/zklock").unwrap();
     match made {
         Ok(name) => match vector["path"].as_str() {
-            Some(path) => assert_eq!(name.under(&root).as_str(), path, "{vector}"),
+            Some(path) => assert_eq!(name.path_under(&root).as_str(), path, "{vector}"),
             None => assert_eq!(vector["length"], name.as_str().len(), "{vector}"),
         },
         Err(error) => {
@@ -118,7 +118,9 @@ fn segments_of_values_are_read_backwards_and_no_two_are_one() {
             assert_eq!(decoded(name.as_str()), format!("{before}{value}{after}"), "{name}");
             assert!(!name.as_str().contains('/'), "{name}");
             assert!(LockName::new(name.as_str()).is_ok_and(|again| again == name), "{name}");
-            assert!(ZnodePath::new(name.under(&ZnodePath::new("/").unwrap()).as_str()).is_ok());
+            assert!(
+                ZnodePath::new(name.path_under(&ZnodePath::new("/").unwrap()).as_str()).is_ok()
+            );
             assert!(seen.insert(name), "{value:?}");
         }
     }
