@@ -176,13 +176,6 @@ impl Store {
         done.unheard.is_some() || !done.forgotten.is_empty()
     }
 
-    /// Whether an answer was swallowed in so long.
-    pub fn has_swallowed_for(&self, long: u64) -> bool {
-        self.tally();
-        let now = self.world.now();
-        self.lock().forgotten.iter().any(|at| *at + long > now)
-    }
-
     /// Whether nothing but answers was missing for so long.
     pub fn is_reached_for(&self, long: u64) -> bool {
         self.tally();

@@ -16,7 +16,8 @@ use futures_lite::future::or;
 
 use crate::acquire::enqueue::Enqueued;
 use crate::acquire::lease::{Lease, QueuedNode};
-use crate::acquire::obstacle::{Obstacle, Passed, Seen};
+use crate::acquire::obstacle::{Blocked, Obstacle, Passed};
+use crate::acquire::seen::Seen;
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::setback::{Setback, deleted_again, setback};
 use crate::acquire::target::{NodeRequest, Target};
@@ -65,7 +66,7 @@ enum Next {
     /// No contender is in the way.
     Grant,
     /// Wait until one of these nodes is deleted, which may be the grant.
-    Wait { obstacle: Obstacle, paths: Vec<String>, deletion_grants: bool },
+    Wait { obstacle: Obstacle, paths: Arc<[String]>, deletion_grants: bool },
     /// There are too many nodes, by this number; any of the others may leave.
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
@@ -183,7 +184,8 @@ impl AcquireLoop<'_> {
                 Enqueued::Taken(path) => path,
             };
             let waiting_for = [path.clone()];
-            let obstacle = self.obstacle(generation, path, 1);
+            let blocked = Blocked::by(&path);
+            let obstacle = self.obstacle(generation, path, 1, blocked);
             let waiting = self.stand_behind(obstacle, &waiting_for, None, None, &mut give_way);
             // One future, so that no waiter keeps what is in between.
             let waited = async {
@@ -271,15 +273,17 @@ impl AcquireLoop<'_> {
             Verdict::Held => Next::Grant,
             Verdict::Wait { predecessor, deletion_grants, ahead } => {
                 let head = queue.first().map_or(&predecessor, |head| &head.name);
-                let obstacle = self.obstacle(generation, path_of(head), ahead);
+                let paths: Arc<[String]> = Arc::from([path_of(&predecessor)]);
+                let obstacle =
+                    self.obstacle(generation, path_of(head), ahead, Blocked::By(paths.clone()));
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                Next::Wait { obstacle, paths: vec![path_of(&predecessor)], deletion_grants }
+                Next::Wait { obstacle, paths, deletion_grants }
             }
             Verdict::WaitForAny { predecessors, ahead } => {
                 let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
-                let obstacle = self.obstacle(generation, head, ahead);
+                let paths: Arc<[String]> = predecessors.iter().map(|name| path_of(name)).collect();
+                let obstacle = self.obstacle(generation, head, ahead, Blocked::By(paths.clone()));
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                let paths = predecessors.iter().map(|name| path_of(name)).collect();
                 Next::Wait { obstacle, paths, deletion_grants: false }
             }
             Verdict::Crowded { excess } => {
@@ -316,11 +320,29 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         head: String,
         ahead: usize,
+        blocked: Blocked,
     ) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
         let (head, mode, passed) = (head.into(), self.request.mode, self.passed().clone());
         let (is_next, unavailable, is_old) = (ahead == 1, None, false);
-        Obstacle { generation, driver, head, mode, ahead, is_next, unavailable, passed, is_old }
+        Obstacle {
+            generation,
+            driver,
+            head,
+            mode,
+            ahead,
+            is_next,
+            unavailable,
+            blocked,
+            passed,
+            is_old,
+        }
+    }
+
+    /// Where nobody is in the way, and the lock is unavailable all the same.
+    pub(crate) fn of_directory(&self, generation: &Arc<Generation>) -> Obstacle {
+        let directory = self.directory();
+        self.obstacle(generation, directory.to_owned(), 0, Blocked::by(directory))
     }
 
     pub(crate) fn passed(&self) -> &Passed {

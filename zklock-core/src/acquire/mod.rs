@@ -9,6 +9,7 @@ mod looking;
 pub(crate) mod making;
 pub mod obstacle;
 mod room;
+pub mod seen;
 pub mod send_order;
 pub mod setback;
 pub mod stand_in;

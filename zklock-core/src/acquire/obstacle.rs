@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
-
 use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
@@ -28,10 +26,28 @@ pub struct Obstacle {
     pub(crate) is_next: bool,
     /// Why the lock is unavailable although nobody holds it. The head is then the directory.
     pub(crate) unavailable: Option<Arc<str>>,
+    /// What the attempt waits for, which need not be the head.
+    pub(crate) blocked: Blocked,
     /// Where to record that the head is not a contender.
     pub(crate) passed: Passed,
     /// Whether something has happened since: it may have left, and somebody else be in the way.
     pub(crate) is_old: bool,
+}
+
+/// What an attempt waits for, as it last saw it.
+#[derive(Clone, Debug)]
+pub(crate) enum Blocked {
+    /// Until one of these nodes is deleted.
+    By(Arc<[String]>),
+    /// While there are so many contenders, its own node among them if it has one.
+    WhileThere(usize),
+}
+
+impl Blocked {
+    /// Until this node is deleted.
+    pub(crate) fn by(path: &str) -> Blocked {
+        Blocked::By(Arc::from([path.to_owned()]))
+    }
 }
 
 /// The nodes that look like contenders, and are directories of other locks.
@@ -65,8 +81,20 @@ impl Obstacle {
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
         let (head, passed) = (path.into(), Passed::default());
-        let (mode, is_next, unavailable, is_old) = (Mode::Permit, true, None, self.is_old);
-        Obstacle { generation, driver, head, mode, ahead, is_next, unavailable, passed, is_old }
+        let (mode, is_next, unavailable, is_old) = (Mode::Permit, true, None, false);
+        let blocked = Blocked::by(path);
+        Obstacle {
+            generation,
+            driver,
+            head,
+            mode,
+            ahead,
+            is_next,
+            unavailable,
+            blocked,
+            passed,
+            is_old,
+        }
     }
 
     /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
@@ -88,6 +116,38 @@ impl Obstacle {
         let node = name_of(&self.head).to_owned();
         let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
         Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
+    }
+
+    /// Whether what the attempt waits for has not happened yet.
+    ///
+    /// # Errors
+    ///
+    /// The error of the read.
+    pub(crate) async fn is_blocked(&self) -> Result<bool, RequestError> {
+        let least = match &self.blocked {
+            Blocked::By(paths) => match &**paths {
+                [path] => return self.is_there(path).await,
+                several => Err(several),
+            },
+            Blocked::WhileThere(least) => Ok(*least),
+        };
+        let directory = self.head.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let names = match self.generation.coordinator().children(directory).await {
+            Err(RequestError::NoNode) => return Ok(false),
+            names => names?,
+        };
+        Ok(match least {
+            Ok(least) => self.driver.queue(&names).len() >= least,
+            Err(paths) => paths.iter().all(|path| names.iter().any(|name| name == name_of(path))),
+        })
+    }
+
+    /// Whether a node is there, and a contender.
+    async fn is_there(&self, path: &str) -> Result<bool, RequestError> {
+        match (Obstacle { head: path.into(), ..self.clone() }).ask().await {
+            Err(RequestError::NoNode) => Ok(false),
+            asked => asked.map(|_| true),
+        }
     }
 
     /// Whether a holder lingers: the head, of which a busy lock was told, or another one of several.
@@ -118,92 +178,6 @@ impl Obstacle {
             // The driver is ahead in any case.
             Err(RequestError::NoNode) => Some(LockError::new(ErrorKind::Busy, "")),
             Err(error) => refused(error),
-        }
-    }
-}
-
-/// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
-/// stop.
-#[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<SeenState>);
-
-#[derive(Debug, Default)]
-struct SeenState {
-    obstacle: Mutex<Option<Obstacle>>,
-    news: Notify,
-    anew: Notify,
-    stop: Notify,
-}
-
-impl AsRef<Notify> for Seen {
-    /// What is notified when the attempt is to stop.
-    fn as_ref(&self) -> &Notify {
-        &self.0.stop
-    }
-}
-
-impl Seen {
-    /// Sets who is in the way.
-    pub fn set(&self, obstacle: Option<Obstacle>) {
-        let news = obstacle.is_some();
-        *self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
-        if news {
-            self.0.news.notify_one();
-        }
-    }
-
-    /// Whoever is in the way may have left. It is known again with the next look.
-    pub fn outdate(&self) {
-        let mut obstacle = self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(obstacle) = obstacle.as_mut() {
-            obstacle.is_old = true;
-        }
-    }
-
-    /// Whether it is known that somebody is in the way.
-    pub fn is_known(&self) -> bool {
-        let obstacle = self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
-        obstacle.as_ref().is_some_and(|obstacle| !obstacle.is_old)
-    }
-
-    /// Asks who is in the way, as [`Obstacle::ask`]; `None` if nobody is known to be. If who was has left, the
-    /// attempt lists the queue again: it may not be told, where an answer is lost, or wait behind somebody else.
-    pub async fn ask(&self) -> Option<Result<LockError, RequestError>> {
-        let asked = self.get()?.ask().await;
-        if matches!(asked, Err(RequestError::NoNode)) {
-            self.0.anew.notify_waiters();
-            return None;
-        }
-        Some(asked)
-    }
-
-    /// Waits until the attempt has to list the queue again.
-    pub async fn asked_anew(&self) {
-        self.0.anew.notified().await;
-    }
-
-    /// Returns who is in the way.
-    pub fn get(&self) -> Option<Obstacle> {
-        self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Stops the attempt.
-    pub fn stop(&self) {
-        self.0.stop.notify_one();
-    }
-
-    /// Makes a caller that waits in [`next`](Seen::next) look at once.
-    pub fn look_again(&self) {
-        self.0.news.notify_one();
-    }
-
-    /// Waits until somebody is in the way.
-    pub async fn next(&self) -> Obstacle {
-        loop {
-            self.0.news.notified().await;
-            if let Some(obstacle) = self.get() {
-                return obstacle;
-            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::acquire::acquire_loop::AcquireLoop;
-use crate::acquire::obstacle::Obstacle;
+use crate::acquire::obstacle::{Blocked, Obstacle};
 use crate::acquire::setback::Setback;
 use crate::base::clock::Instant;
 use crate::divergence::head_age::Age;
@@ -53,8 +53,13 @@ impl AcquireLoop<'_> {
         own: Option<Age>,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Arc<Listed>>, Setback> {
+        let there = others.len() + usize::from(own.is_some());
         let obstacle = match others.first() {
-            Some(head) => self.obstacle(generation, head.clone(), excess),
+            Some(head) => {
+                // One of them is gone when there are fewer than now by the excess.
+                let blocked = Blocked::WhileThere((there + 1).saturating_sub(excess));
+                self.obstacle(generation, head.clone(), excess, blocked)
+            }
             None => self.closed_to_all(generation),
         };
         self.check_that_somebody_goes(&obstacle, &others, own).await?;
@@ -74,6 +79,6 @@ impl AcquireLoop<'_> {
     fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
         let most = self.target.driver.most().unwrap_or_default();
         let unavailable = Some(Arc::from(format!("its limit is {most}")));
-        Obstacle { unavailable, ..self.obstacle(generation, self.directory().to_owned(), 0) }
+        Obstacle { unavailable, ..self.of_directory(generation) }
     }
 }

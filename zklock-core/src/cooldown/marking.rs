@@ -123,8 +123,7 @@ impl AcquireLoop<'_> {
             return Err(Setback::Interrupted);
         }
         let unavailable = Some(Arc::from(why));
-        let directory = self.obstacle(generation, self.directory().to_owned(), 0);
-        self.see(Some(Obstacle { unavailable, ..directory }));
+        self.see(Some(Obstacle { unavailable, ..self.of_directory(generation) }));
         let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;

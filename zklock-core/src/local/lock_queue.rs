@@ -11,7 +11,8 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
-use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::obstacle::Obstacle;
+use crate::acquire::seen::Seen;
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::stand_in::stand_in;
 use crate::acquire::target::{NodeRequest, Target};

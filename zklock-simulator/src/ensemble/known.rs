@@ -35,6 +35,8 @@ pub(super) struct Known {
     refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
+    /// When answers were swallowed on the way to each session, other than lists.
+    swallowed: BTreeMap<i64, Vec<u64>>,
 }
 
 /// A list of the children of a node.
@@ -127,6 +129,14 @@ impl Machine {
         }
     }
 
+    /// The answer to something other than a list is to be swallowed on a connection.
+    pub(super) fn note_swallowed(&mut self, wire: u64) {
+        let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
+        if let Some(session) = client.map(|client| client.session) {
+            self.known.swallowed.entry(session).or_default().push(self.now);
+        }
+    }
+
     /// A notification of a node is swallowed on a connection.
     pub(super) fn note_unheard(&mut self, wire: u64, path: &str) {
         let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
@@ -204,6 +214,16 @@ impl Ensemble {
                 .unheard
                 .iter()
                 .any(|(session, unheard)| machine.is_of(*session, process) && late(unheard))
+        })
+    }
+
+    /// Whether an answer to something other than a list was swallowed on the way to a process since then.
+    pub fn has_swallowed_since(&self, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let mut swallowed = machine.known.swallowed.iter();
+            swallowed.any(|(session, times)| {
+                machine.is_of(*session, process) && times.iter().any(|at| *at >= since)
+            })
         })
     }
 

@@ -214,6 +214,9 @@ impl Machine {
                 if let (Some(wire), ToServer::Request(xid, _)) = (self.wires.get_mut(&id), &frame) {
                     wire.swallowed = Some(*xid);
                 }
+                if !lists {
+                    self.note_swallowed(id);
+                }
                 self.send_to_server(id, frame);
             }
             4 => {

@@ -82,7 +82,7 @@ impl Wanted {
             rest.split(to).next().unwrap_or_default()
         };
         let said = [
-            between("kind: ", ", options: "),
+            between("kind: ", ", permits: 1, options: "),
             between("options: LockOptions", ", driver: ").trim_matches([' ', '{', '}']),
             between("driver: ", " }, once: "),
             if rest.contains("once: true") { "once" } else { "" },

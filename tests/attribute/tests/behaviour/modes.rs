@@ -66,10 +66,10 @@ fn modes_reach_the_lock() {
         "stock",
         "stock Read",
         "stock Write once",
-        "printers Permits { limit: 3, permits: 1 }",
-        "printers Permits { limit: 16, permits: 1 }",
-        "printers Permits { limit: 7, permits: 1 }",
-        "macro Permits { limit: 5, permits: 1 }",
+        "printers Semaphore { limit: 3 }",
+        "printers Semaphore { limit: 16 }",
+        "printers Semaphore { limit: 7 }",
+        "macro Semaphore { limit: 5 }",
     ];
     assert_eq!(acquired(), expected);
 }

@@ -383,6 +383,50 @@ async fn whoever_hears_nothing_of_a_free_lock_gets_it_before_the_deadline() {
     }
 }
 
+/// The same where the first holder is still there, and another one has left: one is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn whoever_hears_nothing_of_a_free_permit_beside_others_gets_it_before_the_deadline() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let theirs = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
+    raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap();
+    let second = raw.create(theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::forget_reply().on(Op::Children).path("leases").skip(1));
+    let waiting =
+        crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
+    sleep(Duration::from_millis(50)).await;
+    raw.delete(&second).await.unwrap();
+    assert!(waiting.await.unwrap().unwrap().is_valid());
+}
+
+/// Nobody is told that the first one leaves, but who is next. The others are still in the way, and ZooKeeper says so
+/// with one answer.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_busy_with_who_is_ahead_once_the_first_has_left() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let mut paths = Vec::new();
+    for one in ["1", "2", "3", "4"] {
+        let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
+        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    let wanted = mutex.clone();
+    let waiting =
+        crate::spawn(async move { wanted.acquire_timeout(Duration::from_millis(500)).await });
+    sleep(Duration::from_millis(50)).await;
+    raw.delete(&paths[0]).await.unwrap();
+    store.record();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error:#}");
+    let asked = store.recorded();
+    assert!(asked.iter().all(|request| request.op != Op::Children), "{asked:?}");
+}
+
 /// ZooKeeper answers, although it does not say who is in the way.
 #[tokio::test(start_paused = true)]
 async fn who_may_not_ask_for_the_holder_is_told_so() {

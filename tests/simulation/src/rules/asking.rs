@@ -247,8 +247,8 @@ impl Ledger {
         let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
         alone &= is_clean || is_new && nobody_else && one_session;
         // What a call before left in doubt, because an answer is missing, is looked for before it is deleted.
-        let long = self.world.now() - since + self.timeout;
-        alone &= !self.store.has_swallowed_for(long);
+        let before = since.saturating_sub(self.timeout);
+        alone &= !ensemble.has_swallowed_since(before, &process);
         // Perhaps it has held the lock with it, and is about to delete it.
         alone &= life.is_some_and(|life| !self.lock().noted.contains(&(life.czxid as u64)));
         if alone && !plan.lingers && !plan.rests() && ensemble.is_of(owner, &process) {

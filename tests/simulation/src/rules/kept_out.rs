@@ -79,6 +79,7 @@ impl Ledger {
             let excused = ended != Ended::BySelf
                 || state.closing.contains(&keeper.process.id())
                 || state.broken.contains(path)
+                || state.stepped_down.contains(&token.czxid())
                 || self.may_be_mistaken(keeper.lock, at)
                 || state.has_asked(keeper.lock, keeper.who, since);
             let what = || format!("{path} is gone, and who has lost it keeps it");

@@ -103,8 +103,10 @@ pub(super) struct State {
     pub(super) parts: BTreeSet<u64>,
     /// When each process last ended to acquire a lock as one of several, or inside.
     pub(super) part_ended: BTreeMap<(usize, ProcessId), u64>,
-    /// The nodes that somebody of their own process breaks, or that a step down deletes.
+    /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
+    /// Those of writers that were lost while they stepped down, by their czxids.
+    pub(super) stepped_down: BTreeSet<u64>,
     /// Those that somebody means to delete, by their czxids.
     pub(super) aimed_at: BTreeSet<u64>,
     /// When somebody let go of a lock last.
@@ -370,8 +372,8 @@ impl Ledger {
     }
 
     /// Notes that a writer was lost while it stepped down, which may have deleted its node.
-    pub fn lost_stepping_down(&self, path: &str) {
-        self.lock().broken.insert(path.to_owned());
+    pub fn lost_stepping_down(&self, writer: &GuardView) {
+        self.lock().stepped_down.insert(writer.fencing_token().czxid());
     }
 
     /// Whether somebody means to delete this node.

@@ -291,7 +291,7 @@ impl Task {
                 self.crew.ledger.check_step_down(&self.name, false, Err::<(), _>(kind));
                 let writer = refused.into_guard();
                 if !writer.is_valid() {
-                    self.crew.ledger.lost_stepping_down(writer.node_path());
+                    self.crew.ledger.lost_stepping_down(&writer);
                 }
                 (AnyGuard::Write(writer), None)
             }

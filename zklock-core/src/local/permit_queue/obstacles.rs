@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Permits;
-use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::obstacle::Obstacle;
+use crate::acquire::seen::Seen;
 use crate::acquire::setback::refused;
 use crate::acquire::target::Target;
 use crate::base::error::LockError;

@@ -8,7 +8,7 @@ use futures_lite::future::or;
 use super::{Looks, Permits, Targets};
 use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
-use crate::acquire::obstacle::Seen;
+use crate::acquire::seen::Seen;
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::setback::{Setback, deleted_again, setback};
 use crate::acquire::target::NodeRequest;

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Joined, Queue};
 use crate::acquire::lease::Lease;
-use crate::acquire::obstacle::Seen;
+use crate::acquire::seen::Seen;
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
