@@ -105,10 +105,13 @@ pub mod driver {
     // Of hidden methods, which a wrapper may pass on at its own risk.
     #[doc(hidden)]
     pub use zklock_core::base::clock::Instant;
-    pub use zklock_core::coordinator::traits::{
-        Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat,
-        Watch, WatchEvent,
-    };
+    pub use zklock_core::coordinator::connector::Connector;
+    pub use zklock_core::coordinator::link::Link;
+    pub use zklock_core::coordinator::node::{Created, NodeKind, Stat};
+    pub use zklock_core::coordinator::operation::Operation;
+    pub use zklock_core::coordinator::request_error::RequestError;
+    pub use zklock_core::coordinator::requests::{Coordinator, Reply};
+    pub use zklock_core::coordinator::watch::{Watch, WatchEvent};
     pub use zklock_core::layout::contender::{Attempt, Contender};
     pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
     #[doc(hidden)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::{Harness, Step};
+use zklock_core::coordinator::connector::Connector;
 use zklock_core::coordinator::memory::{Embedded, EmbeddedOptions, Faults};
-use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
+use zklock_core::coordinator::requests::{Coordinator, Reply};
 
 /// Returns a harness on an embedded store of its own.
 pub fn embedded() -> Arc<dyn Harness> {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_core::coordinator::traits::{Coordinator, Reply};
+use zklock_core::coordinator::requests::{Coordinator, Reply};
 
 /// An action of a harness.
 pub type Step<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

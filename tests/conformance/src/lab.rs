@@ -10,7 +10,8 @@ use futures_lite::future::or;
 use uuid::Uuid;
 
 use super::harness::Harness;
-use zklock_core::coordinator::traits::{Coordinator, Created, NodeKind};
+use zklock_core::coordinator::node::{Created, NodeKind};
+use zklock_core::coordinator::requests::Coordinator;
 
 /// The longest time for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zklock_core::coordinator::access::{AclEntry, Permissions};
-use zklock_core::coordinator::traits::{
-    Connector, Coordinator, Link, NodeKind, Operation, RequestError, WatchEvent,
-};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Coordinator;
+use zklock_core::coordinator::watch::WatchEvent;
 use zklock_core::coordinator::zookeeper::{
     Acl, Auth, ZooKeeperConnector, ZooKeeperCoordinator, ZooKeeperOptions,
 };

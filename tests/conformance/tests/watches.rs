@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use zklock_core::coordinator::traits::{Coordinator, NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Coordinator;
+use zklock_core::coordinator::watch::WatchEvent;
 use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_test_support::ZooKeeper;
 

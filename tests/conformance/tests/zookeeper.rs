@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use zklock_conformance::{Harness, Step};
-use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::requests::{Coordinator, Reply};
 use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_test_support::{Direction, Proxy, ZooKeeper};
 

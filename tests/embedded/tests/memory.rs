@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zklock::{Embedded, LockOptions, Session};
-use zklock_core::coordinator::traits::{Connector, NodeKind};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::node::NodeKind;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::operation::Operation;
 
 use crate::ensemble::Access;
 use crate::executor::{Process, World};

@@ -5,9 +5,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zklock_core::coordinator::traits::{
-    Coordinator, Link, NodeKind, Operation, RequestError, WatchEvent,
-};
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Coordinator;
+use zklock_core::coordinator::watch::WatchEvent;
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Gone, Options, Weather};
 use zklock_simulation::executor::{Process, World};

@@ -67,7 +67,7 @@ fn is_robbed(seed: u64) -> bool {
     let outside = ensemble.clone();
     world.at(LETS_GO + SECOND / 50, move || {
         let path = "/zklock/orders/lock".to_owned();
-        outside.outsider(zklock_core::coordinator::traits::Operation::Delete { path });
+        outside.outsider(zklock_core::coordinator::operation::Operation::Delete { path });
     });
     while world.now() < LETS_GO + 4 * SECOND && world.step() {}
     ensemble.lives().iter().any(|life| {

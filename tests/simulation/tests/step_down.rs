@@ -6,7 +6,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::operation::Operation;
 use zklock_core::session::Session;
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options};

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zklock_conformance::{Harness, Step};
-use zklock_core::coordinator::traits::{Coordinator, Reply};
+use zklock_core::coordinator::requests::{Coordinator, Reply};
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options, Weather};
 use zklock_simulation::executor::{Process, World};

@@ -10,7 +10,7 @@ use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
 use crate::base::mode::Mode;
 use crate::base::policy::pause_after;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
 use crate::session::releaser::or_forgotten;
 

@@ -8,7 +8,8 @@ use tokio::sync::oneshot::Receiver;
 
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::setback::Setback;
-use crate::coordinator::traits::{Reply, RequestError};
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
 use crate::session::generation::{Generation, Listed, Listing, Since};
 use crate::session::releaser::or_forgotten;
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::name::path::ZnodePath;
 
 /// What became of a node that was missing.

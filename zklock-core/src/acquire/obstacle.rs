@@ -6,7 +6,7 @@ use crate::acquire::setback::refused;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 use crate::layout::nested::is_other_lock;

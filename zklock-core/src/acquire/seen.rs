@@ -11,7 +11,7 @@ use crate::acquire::obstacle::Obstacle;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::times;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
 /// stop.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// Why one run through the queue ended without the lock.
 pub(crate) enum Setback {

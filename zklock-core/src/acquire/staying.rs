@@ -5,7 +5,7 @@ use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
 use crate::base::error::{ErrorKind, Holder, LockError};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::divergence::head_age::Age;
 use crate::name::path::name_of;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cooldown::mark::Mark;
-use crate::coordinator::traits::{Coordinator, Operation, RequestError};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Coordinator;
 use crate::session::generation::Generation;
 
 /// A mark that is removed together with a node.

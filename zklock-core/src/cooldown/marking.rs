@@ -16,7 +16,9 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::times;
 use crate::cooldown::mark::{Mark, Verdict};
-use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 

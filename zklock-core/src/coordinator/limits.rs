@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::coordinator::traits::{Operation, RequestError};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 
 /// A server breaks the connection at a request of more than 1,048,575 bytes, and all other requests
 /// in flight fail. The difference is left for what the protocol adds.

@@ -2,9 +2,15 @@
 //! embedded in memory.
 
 pub mod access;
+pub mod connector;
 pub mod io_thread;
 pub(crate) mod limits;
+pub mod link;
 pub mod memory;
-pub mod traits;
+pub mod node;
+pub mod operation;
+pub mod request_error;
+pub mod requests;
 pub(crate) mod wakes;
+pub mod watch;
 pub mod zookeeper;

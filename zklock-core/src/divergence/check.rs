@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::{PhantomNode, shown};
 use crate::session::generation::{Generation, MOST_CHECKED};
 

@@ -5,7 +5,9 @@
 //! still shows a node that the others have deleted. A server answers reads by itself, so a client
 //! that waits for that node there waits for ever.
 
-use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::coordinator::node::Stat;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Coordinator;
 
 /// A node that a server shows and its leader does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -206,7 +206,7 @@ mod tests {
     use futures_lite::future::poll_once;
 
     use crate::coordinator::memory::{Embedded, Fault, Op};
-    use crate::coordinator::traits::RequestError;
+    use crate::coordinator::request_error::RequestError;
     use crate::session::handle::Session;
 
     /// Its hold was put back, and a nested call has taken one beside it.

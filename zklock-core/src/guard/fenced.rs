@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 use crate::guard::view::{Current, GuardView};
 use crate::name::path::ZnodePath;
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
-use crate::coordinator::traits::{Operation, RequestError};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::site::Site;
 use crate::observe::observer::LossReason;

@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use crate::coordinator::traits::{Coordinator, RequestError, Stat};
+use crate::coordinator::node::Stat;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Coordinator;
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
 use crate::layout::curator::Curator;

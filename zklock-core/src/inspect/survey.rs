@@ -9,7 +9,7 @@ use crate::base::error::LockError;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::server_time::time_of;
 use crate::coordinator::access::AclEntry;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::site::Site;

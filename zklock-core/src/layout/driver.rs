@@ -7,7 +7,7 @@ use std::fmt;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::owner::{LONGEST_PAYLOAD, Owner};
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::kinds::{Sign, directory_of_permits};
 use crate::layout::rules::mutex::{mutex, mutex_among_hidden_writers};

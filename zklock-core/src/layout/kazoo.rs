@@ -7,7 +7,7 @@
 
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, SemaphoreLayout, is_equal};
 use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};

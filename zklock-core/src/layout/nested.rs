@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::mode::Mode;
-use crate::coordinator::traits::{NodeKind, Stat};
+use crate::coordinator::node::{NodeKind, Stat};
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;

@@ -13,7 +13,7 @@
 
 use crate::base::mode::Mode;
 use crate::base::owner::{Owner, REVOKE};
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, Proof, is_equal};
 

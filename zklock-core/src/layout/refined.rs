@@ -5,7 +5,7 @@ use std::any::Any;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
 use crate::layout::kinds::Sign;

@@ -21,7 +21,7 @@ use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{Requeue, StopAt};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::{LockDriver, mixed};
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown, Terms};

@@ -15,7 +15,7 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};

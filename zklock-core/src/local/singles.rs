@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::coordinator::memory::Embedded;
-    use crate::coordinator::traits::RequestError;
+    use crate::coordinator::request_error::RequestError;
     use crate::session::handle::Session;
 
     /// Their requests are not sent yet, so none of them can be lost.

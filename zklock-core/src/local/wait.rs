@@ -13,7 +13,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
-use crate::coordinator::traits::Link;
+use crate::coordinator::link::Link;
 use crate::local::grant::{GrantSource, Hold};
 use crate::local::queue::{Engine, Joined, PlaceInQueue, Shared, busy};
 use crate::local::waiters::Place;

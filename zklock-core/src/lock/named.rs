@@ -17,7 +17,7 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;

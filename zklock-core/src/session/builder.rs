@@ -9,9 +9,10 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::settings::Settings;
 use crate::base::times;
+use crate::coordinator::connector::Connector;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::memory::Embedded;
-use crate::coordinator::traits::{Connector, RequestError};
+use crate::coordinator::request_error::RequestError;
 #[cfg(feature = "sasl")]
 use crate::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]

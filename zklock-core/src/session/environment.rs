@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::options::LockOptions;
 use crate::coordinator::limits::check_session_timeout;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::coordinator::zookeeper::Acl;
 use crate::name::path::ZnodePath;
 use crate::session::builder::SessionBuilder;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::base::first::all;
 use crate::base::unharmed::unharmed;
-use crate::coordinator::traits::{Reply, RequestError, Stat};
+use crate::coordinator::node::Stat;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Checked, Generation, HeldNode, MOST_CHECKED};
 use crate::session::local_queues::{Holdings, LocalQueues};

@@ -15,7 +15,7 @@ use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::base::unharmed::unharmed;
-use crate::coordinator::traits::Link;
+use crate::coordinator::link::Link;
 use crate::session::generation::Generation;
 use crate::session::health::LaneReport;
 use crate::session::heartbeat::heartbeat;

@@ -185,7 +185,8 @@ mod tests {
     use super::*;
     use crate::base::policy::StopAt;
     use crate::coordinator::memory::Embedded;
-    use crate::coordinator::traits::{NodeKind, RequestError};
+    use crate::coordinator::node::NodeKind;
+    use crate::coordinator::request_error::RequestError;
     use crate::observe::observer::Events;
     use crate::session::health::SessionHealth;
     use crate::session::local_queues::{LocalQueues, Place};

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::base::owner::{Owner, REVOKE};
-use crate::coordinator::traits::{Operation, Reply, RequestError, Stat, Watch, WatchEvent};
+use crate::coordinator::node::Stat;
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
+use crate::coordinator::watch::{Watch, WatchEvent};
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::watch_budget::Watching;

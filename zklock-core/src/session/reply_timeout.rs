@@ -17,9 +17,12 @@ use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::base::unharmed::unharmed;
 use crate::coordinator::access::AclEntry;
-use crate::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
-};
+use crate::coordinator::link::Link;
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
+use crate::coordinator::watch::Watch;
 
 /// A coordinator that waits for a reply no longer than the session timeout. After that the request
 /// fails with

@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::times;
-use crate::coordinator::traits::{Operation, RequestError};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
 use crate::session::releaser::back_off;
 

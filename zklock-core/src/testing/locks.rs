@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::times;
 use crate::coordinator::memory::{Embedded, Faults};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::guard::typed::MutexGuard;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::observe::observer::{Event, Observer};

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zklock_core::coordinator::link::Link;
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Link, NodeKind};
+use zklock_core::coordinator::node::NodeKind;
 
 use super::control::Ensemble;
 use super::frames::ToServer;

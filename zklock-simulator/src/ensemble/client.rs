@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
+use zklock_core::coordinator::link::Link;
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Link, RequestError, WatchEvent};
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 use super::frames::{Answer, ToClient};
 use super::txn::{Access, Path};

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 use zklock_core::base::times;
+use zklock_core::coordinator::connector::Connector;
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::{Coordinator, Reply};
 
 use super::client::Client;
 use super::coordinator::SimulatedCoordinator;

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zklock_core::coordinator::traits::{Connector, Link, NodeKind, Operation};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
 
 use super::connector::{Connecting, SimulatedConnector};
 use super::journal::Life;

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 use zklock_core::coordinator::access::AclEntry;
+use zklock_core::coordinator::link::Link;
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
-};
+use zklock_core::coordinator::node::{Created, NodeKind, Stat};
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::{Coordinator, Reply};
+use zklock_core::coordinator::watch::Watch;
 
 use super::client::{Client, Phase};
 use super::frames::Answer;

@@ -1,6 +1,6 @@
 //! What a client does when its task runs.
 
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::client::{Asked, Client, Phase, State, WatchKind};
 use super::frames::ToServer;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Created, RequestError, Stat};
+use zklock_core::coordinator::node::{Created, Stat};
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::prepare::{Author, Write};
 use super::txn::{Access, Origin, Path, Txn};

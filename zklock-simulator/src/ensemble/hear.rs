@@ -2,7 +2,8 @@
 
 use std::task::Waker;
 
-use zklock_core::coordinator::traits::{RequestError, WatchEvent};
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 use super::client::{Client, Phase, State, Timing, WatchKind, Watching};
 use super::frames::{Answer, Hello, ToClient, ToServer};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::control::Ensemble;
 use super::frames::Answer;

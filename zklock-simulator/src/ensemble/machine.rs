@@ -17,7 +17,7 @@ use super::server::Server;
 use super::tracker::Tracker;
 use super::txn::Access;
 use crate::executor::World;
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::operation::Operation;
 
 /// Who may do everything: nodes are restricted to this one.
 const ADMINISTRATOR: u32 = 1;

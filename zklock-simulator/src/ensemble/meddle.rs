@@ -1,7 +1,8 @@
 //! Outsiders: one who interferes with a request at the worst moment, and one who wants a lock, too.
 
 use zklock_core::coordinator::memory::shared::{Request, split, target};
-use zklock_core::coordinator::traits::{NodeKind, Operation};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
 
 use super::control::Ensemble;
 use super::frames::ToServer;

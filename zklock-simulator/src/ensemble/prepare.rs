@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock_core::coordinator::traits::{NodeKind, Operation, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::queue::pop_if;
 use super::tree::Tree;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 
 use super::frames::ToServer;
 

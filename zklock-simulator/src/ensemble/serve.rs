@@ -1,7 +1,9 @@
 //! What a server does with what its clients send.
 
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Created, Operation, RequestError};
+use zklock_core::coordinator::node::Created;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::frames::{Answer, Hello, ToClient, ToPeer, ToServer};
 use super::machine::Machine;

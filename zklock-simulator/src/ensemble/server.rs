@@ -9,7 +9,7 @@ use super::tracker::Tracker;
 use super::tree::Tree;
 use super::txn::{Origin, Txn};
 use super::watches::Watches;
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 /// How many transactions a server keeps for those who come back: ZooKeeper's `commitLogCount`.
 const HISTORY: usize = 500;

@@ -5,7 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use zklock_core::coordinator::memory::shared::split;
-use zklock_core::coordinator::traits::{RequestError, Stat};
+use zklock_core::coordinator::node::Stat;
+use zklock_core::coordinator::request_error::RequestError;
 
 use super::txn::{Access, Applied, CONTAINER, Change, Path, Right, Txn};
 

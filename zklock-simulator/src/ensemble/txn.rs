@@ -5,7 +5,8 @@ use std::sync::Arc;
 /// What a leader answers who hears of a session by another server than before.
 pub(super) const SESSION_MOVED: &str = "SessionMoved";
 
-use zklock_core::coordinator::traits::{RequestError, Stat};
+use zklock_core::coordinator::node::Stat;
+use zklock_core::coordinator::request_error::RequestError;
 
 /// A path that many places know.
 pub(super) type Path = Arc<str>;

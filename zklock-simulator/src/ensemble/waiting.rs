@@ -5,8 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use zklock_core::coordinator::link::Link;
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Link, NodeKind, Reply, RequestError, WatchEvent};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Reply;
+use zklock_core::coordinator::watch::WatchEvent;
 
 use super::client::{Asked, Client, Slot, WatchKind};
 use super::frames::Answer;

@@ -4,7 +4,9 @@ use async_io::Timer;
 
 use crate::Lab;
 use crate::lab::{eventually, has_come, soon};
-use zklock_core::coordinator::traits::{NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 pub async fn an_empty_container_goes_and_its_numbers_begin_again(lab: &Lab) {
     let session = lab.open().await;

@@ -1,6 +1,9 @@
 use crate::Lab;
 use crate::lab::{eventually, has_come, soon};
-use zklock_core::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 pub async fn requests_made_while_down_wait(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
@@ -29,7 +32,7 @@ pub async fn requests_in_flight_are_lost_with_the_connection(lab: &Lab) {
     soon(lab.harness().stall(session.session_id())).await;
     let create = session.create(&lab.path("a"), b"", NodeKind::Ephemeral);
     let multi = session
-        .multi(vec![zklock_core::coordinator::traits::Operation::Check { path: lab.path("a") }]);
+        .multi(vec![zklock_core::coordinator::operation::Operation::Check { path: lab.path("a") }]);
     let mut list = session.children(lab.root());
     // The client needs a moment to write.
     async_io::Timer::after(std::time::Duration::from_millis(500)).await;

@@ -1,6 +1,9 @@
 use crate::Lab;
 use crate::lab::{has_come, soon};
-use zklock_core::coordinator::traits::{NodeKind, Operation, RequestError, WatchEvent};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 fn check(path: &str) -> Operation {
     Operation::Check { path: path.to_owned() }

@@ -1,6 +1,9 @@
 use crate::Lab;
 use crate::lab::soon;
-use zklock_core::coordinator::traits::{Link, NodeKind, Operation, RequestError};
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
 
 pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     let session = lab.open().await;

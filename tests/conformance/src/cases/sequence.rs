@@ -1,6 +1,8 @@
 use crate::Lab;
 use crate::lab::soon;
-use zklock_core::coordinator::traits::{NodeKind, Operation, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
 
 pub async fn sequence_numbers_have_ten_digits_and_count_all_creates(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);

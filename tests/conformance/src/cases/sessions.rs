@@ -4,7 +4,10 @@ use async_io::Timer;
 
 use crate::Lab;
 use crate::lab::{eventually, soon};
-use zklock_core::coordinator::traits::{Link, NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 pub async fn an_expired_session_ends_for_everybody(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
@@ -51,8 +54,9 @@ pub async fn a_closed_session_ends_for_everybody(lab: &Lab) {
     assert_eq!(get.map(|_| ()), Err(RequestError::Closed));
     assert_eq!(
         soon(
-            session
-                .multi(vec![zklock_core::coordinator::traits::Operation::Check { path: theirs }])
+            session.multi(vec![zklock_core::coordinator::operation::Operation::Check {
+                path: theirs
+            }])
         )
         .await,
         Err(RequestError::Closed)

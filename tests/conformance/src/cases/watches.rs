@@ -1,6 +1,8 @@
 use crate::Lab;
 use crate::lab::{has_come, soon};
-use zklock_core::coordinator::traits::{NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 pub async fn a_data_watch_fires_once_and_tells_delete_from_change(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);

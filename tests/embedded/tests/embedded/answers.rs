@@ -6,7 +6,8 @@ use tokio::time::{sleep, timeout};
 use zklock::layout::{Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{client, contenders, data, on, prompt, store};
 

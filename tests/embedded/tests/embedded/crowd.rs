@@ -12,7 +12,7 @@ use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
 use zklock::{Embedded, LockError, LockOptions, Mode, MutexGuard, Session};
 use zklock_core::coordinator::memory::Op;
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
 use crate::support::{client, contenders, on};

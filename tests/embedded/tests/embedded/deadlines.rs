@@ -163,7 +163,8 @@ async fn who_is_not_connected_is_told_so() {
 #[tokio::test(start_paused = true)]
 async fn the_bound_includes_connecting() {
     let (store, session) = store();
-    let unreachable = zklock_core::coordinator::traits::RequestError::Unreachable("zk:2181".into());
+    let unreachable =
+        zklock_core::coordinator::request_error::RequestError::Unreachable("zk:2181".into());
     store.begin_outage(unreachable);
     store.faults(session.zookeeper_session().unwrap().id).expire();
     let start = Instant::now();

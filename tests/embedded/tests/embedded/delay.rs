@@ -6,7 +6,8 @@ use tokio::time::Instant;
 use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, Removed};
 use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{about, client, contenders, data, on, prompt, store};
 

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use zklock::layout::{Kazoo, Numbered, OneNode};
 use zklock::{ErrorKind, LockOptions, Session, SessionState, ZooKeeperSession};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{client, contenders, on, prompt, store};
 

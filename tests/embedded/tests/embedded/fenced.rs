@@ -37,7 +37,7 @@ async fn a_stale_holder_is_refused_by_the_server() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let outside = client(&store).await;
     outside
-        .create("/state", b"1", zklock_core::coordinator::traits::NodeKind::Persistent)
+        .create("/state", b"1", zklock_core::coordinator::node::NodeKind::Persistent)
         .await
         .unwrap();
     // The news of the deletion does not come through.

@@ -8,7 +8,7 @@ use zklock::layout::{
     Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
 };
 use zklock::{AnyLock, Embedded, LockError, Mode, Mutex, RwLock, Session};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
 

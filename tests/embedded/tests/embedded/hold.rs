@@ -8,7 +8,7 @@ use zklock::{
     SessionRegistry, ZkLockTemplate, zk_locked,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 
 use crate::support::{about, client, contenders, data, on, prompt, store};
 

@@ -11,7 +11,7 @@ use zklock::{
     ContenderInfo, ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner,
     Session,
 };
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 
 use crate::support::{client, contenders, data, on, prompt, store};
 

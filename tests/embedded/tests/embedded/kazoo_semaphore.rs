@@ -6,7 +6,8 @@ use std::time::Duration;
 use zklock::layout::{Curator, Kazoo, Removed};
 use zklock::{Embedded, ErrorKind, Event, Handoffs, LockOptions, Observer, Semaphore, Session};
 use zklock_core::coordinator::memory::{Fault, Logged, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{Inline, client, contenders, on, prompt, store};
 

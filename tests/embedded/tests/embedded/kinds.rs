@@ -5,7 +5,8 @@ use std::time::Duration;
 use zklock::layout::Kazoo;
 use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{client, contenders, on, prompt, store};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
 use zklock::{AnyLock, ErrorKind, LockOptions, Mode, MultiLock, Session};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::driver::Proof;
 
 use crate::support::{client, contenders, on, prompt, store};
@@ -65,7 +65,7 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
         let client = client(&store).await;
         assert_eq!(
             client.create(&format!("/{name}"), b"", NodeKind::Persistent).await.err(),
-            Some(zklock_core::coordinator::traits::RequestError::NodeExists)
+            Some(zklock_core::coordinator::request_error::RequestError::NodeExists)
         );
     }
     let kazoo = root.mutex("python").unwrap().with_driver(Kazoo::default());

@@ -8,7 +8,7 @@ use zklock::{
     ZooKeeperSession,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{about, client, contenders, late, on, prompt, store};
 

@@ -221,7 +221,7 @@ async fn foreign_children_are_in_nobodys_way() {
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     for name in ["0", "zzz", "lock-1", "_c_x-lock-y"] {
         let path = format!("/zklock/a/{name}");
-        let kind = zklock_core::coordinator::traits::NodeKind::Persistent;
+        let kind = zklock_core::coordinator::node::NodeKind::Persistent;
         client.create(&path, b"", kind).await.unwrap();
     }
     let guard = session.mutex("a").unwrap().try_acquire().await.unwrap();

@@ -8,7 +8,8 @@ use std::time::Duration;
 use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
 use zklock::{Embedded, ErrorKind, Handoffs, LockError, LockOptions, Mode, Owner, Session};
-use zklock_core::coordinator::traits::{Coordinator, NodeKind};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::requests::Coordinator;
 use zklock_core::layout::verdict::Verdict;
 
 use crate::support::{client, contenders, store};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zklock::{Embedded, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{contenders, on, store};
 

@@ -13,7 +13,7 @@ use zklock_test_support::Warnings;
 
 use crate::support::{client, contenders, on, store};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 const LIMIT: Duration = Duration::from_secs(5);
 

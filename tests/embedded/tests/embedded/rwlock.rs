@@ -13,7 +13,7 @@ use zklock::{
     carry_sync,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{client, contenders, late, on, store};
 

@@ -11,7 +11,8 @@ use zklock::{
     Embedded, ErrorKind, Handoffs, LockOptions, Requeue, Semaphore, Session, ZooKeeperSession,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::{NodeKind, RequestError};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
 

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use zklock::{Embedded, Session};
-use zklock_core::coordinator::traits::{Connector, Coordinator};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::requests::Coordinator;
 
 /// A store with a session on it, where every answer comes at once.
 pub(crate) fn prompt() -> (Embedded, Session) {

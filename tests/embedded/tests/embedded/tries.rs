@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
 use zklock::{Embedded, Handoffs, LockError, LockOptions, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{contenders, on, store};
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use zklock_core::coordinator::traits::Coordinator;
+use zklock_core::coordinator::requests::Coordinator;
 
 use crate::ensemble::Access;
 

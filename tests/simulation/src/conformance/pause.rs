@@ -1,6 +1,6 @@
 //! Silences that end without a cut.
 
-use zklock_core::coordinator::traits::Link;
+use zklock_core::coordinator::link::Link;
 
 use super::bed::SLOTS;
 use super::play::{Player, until};

@@ -5,9 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use zklock_core::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, RequestError, Stat, Watch,
-};
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::node::{Created, NodeKind, Stat};
+use zklock_core::coordinator::operation::Operation;
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Coordinator;
+use zklock_core::coordinator::watch::Watch;
 
 use super::bed::{Bed, SLOTS};
 use super::report::Report;

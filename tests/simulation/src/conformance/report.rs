@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use zklock_core::coordinator::traits::{Created, RequestError, Stat, WatchEvent};
+use zklock_core::coordinator::node::{Created, Stat};
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::watch::WatchEvent;
 
 /// What a session saw of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Scripts: what is done, by whom, in which order.
 
-use zklock_core::coordinator::traits::{NodeKind, Operation};
+use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::operation::Operation;
 
 use super::bed::SLOTS;
 use crate::chooser::Chooser;

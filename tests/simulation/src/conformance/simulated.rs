@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zklock_core::coordinator::traits::Coordinator;
+use zklock_core::coordinator::requests::Coordinator;
 
 use super::bed::{Bed, SLOTS, Work};
 use super::play::play;

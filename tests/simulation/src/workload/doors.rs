@@ -13,7 +13,7 @@ use zklock::{
 };
 use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
 use zklock::{carry_sync, current, is_held_in_scope, zk_locked};
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::operation::Operation;
 
 use super::polls::cut_short;
 use super::scares::scare;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklock_core::base::error::LockError;
 use zklock_core::base::options::LockOptions;
 use zklock_core::base::policy::{Handoffs, StopAt};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock_core::lock::{AnyLock, Mutex};
 use zklock_core::session::Session;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_lite::FutureExt as _;
 use zklock_core::base::error::{ErrorKind, LockError};
-use zklock_core::coordinator::traits::Operation;
+use zklock_core::coordinator::operation::Operation;
 use zklock_core::layout::Kazoo;
 use zklock_core::lock::{AnyGuard, AnyLock};
 use zklock_core::run::template::ZkLockTemplate;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zklock_core::coordinator::traits::{Connector, Coordinator, Link};
+use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::link::Link;
+use zklock_core::coordinator::requests::Coordinator;
 use zklock_core::coordinator::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
 use zklock_simulation::conformance::{Bed, SLOTS, Work};
 use zklock_simulation::ensemble::Access;

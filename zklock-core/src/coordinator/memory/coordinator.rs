@@ -12,9 +12,12 @@ use super::request::{Answer, Request};
 use super::store::Store;
 use crate::base::clock::Instant;
 use crate::coordinator::access::AclEntry;
-use crate::coordinator::traits::{
-    Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, Stat, Watch,
-};
+use crate::coordinator::connector::Connector;
+use crate::coordinator::link::Link;
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::requests::{Coordinator, Reply};
+use crate::coordinator::watch::Watch;
 
 /// Options of an [`Embedded`] store.
 ///
@@ -114,7 +117,7 @@ impl Embedded {
     }
 
     /// Returns a connector that opens sessions on this store, for a
-    /// [connector](crate::coordinator::traits::Connector) around it. A session whose connection is
+    /// [connector](crate::coordinator::connector::Connector) around it. A session whose connection is
     /// broken expires after `session_timeout`.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Faults as values: which requests they affect, and how.
 
 use super::request::{Op, Request};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// A fault that affects chosen requests of one session.
 ///

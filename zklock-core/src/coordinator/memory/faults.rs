@@ -10,7 +10,7 @@ use super::session::Hold;
 use super::state::State;
 use super::store::Store;
 use crate::base::clock::Instant;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// Injects faults into one session of an [`Embedded`] store. All of them take effect at once, on
 /// the clock of the caller; they have no effect on a session that is over.

@@ -6,7 +6,7 @@ use super::request::{Answer, Request};
 use super::session::{Sent, Slot};
 use super::state::State;
 use crate::base::clock::Instant;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 pub(super) enum Submitted {
     Ready(Result<Answer, RequestError>),

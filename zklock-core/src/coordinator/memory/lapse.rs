@@ -4,7 +4,8 @@ use super::session::{Hold, Wire};
 use super::state::State;
 use super::watches::{WatchId, WatchKind};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
 
 impl State {
     /// Lets everything happen that was due, in the order of time.

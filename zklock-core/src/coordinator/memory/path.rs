@@ -1,6 +1,6 @@
 //! Valid paths, by the rules of the client library and of the server.
 
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 fn bad(why: &str) -> RequestError {
     RequestError::BadArguments(why.to_owned())

@@ -10,7 +10,10 @@ use super::flow::{Looked, Submitted};
 use super::request::{Answer, Request};
 use super::store::Store;
 use super::watches::WatchId;
-use crate::coordinator::traits::{Link, Reply, RequestError, Watch, WatchEvent};
+use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
+use crate::coordinator::watch::{Watch, WatchEvent};
 
 /// Converts a reply into the caller's type.
 type Convert<T> = fn(Answer, &Arc<Store>) -> Option<T>;

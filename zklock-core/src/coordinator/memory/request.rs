@@ -3,7 +3,9 @@
 use super::path;
 use super::watches::WatchId;
 use crate::coordinator::limits::{check_multi, check_size};
-use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Stat};
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 
 /// The kinds of requests.
 ///
@@ -22,19 +24,19 @@ use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Sta
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// [`Coordinator::create`](crate::coordinator::traits::Coordinator::create).
+    /// [`Coordinator::create`](crate::coordinator::requests::Coordinator::create).
     Create,
-    /// [`Coordinator::delete`](crate::coordinator::traits::Coordinator::delete).
+    /// [`Coordinator::delete`](crate::coordinator::requests::Coordinator::delete).
     Delete,
-    /// [`Coordinator::children`](crate::coordinator::traits::Coordinator::children), watched or not.
+    /// [`Coordinator::children`](crate::coordinator::requests::Coordinator::children), watched or not.
     Children,
-    /// [`Coordinator::get`](crate::coordinator::traits::Coordinator::get), watched or not.
+    /// [`Coordinator::get`](crate::coordinator::requests::Coordinator::get), watched or not.
     Get,
-    /// [`Coordinator::set`](crate::coordinator::traits::Coordinator::set).
+    /// [`Coordinator::set`](crate::coordinator::requests::Coordinator::set).
     Set,
-    /// [`Coordinator::multi`](crate::coordinator::traits::Coordinator::multi).
+    /// [`Coordinator::multi`](crate::coordinator::requests::Coordinator::multi).
     Multi,
-    /// [`Coordinator::sync`](crate::coordinator::traits::Coordinator::sync).
+    /// [`Coordinator::sync`](crate::coordinator::requests::Coordinator::sync).
     Sync,
 }
 

@@ -9,7 +9,8 @@ use super::late::Travel;
 use super::request::{Answer, Request};
 use crate::base::clock::Instant;
 use crate::base::times;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use super::session::{Session, Wire};
 use super::tree::{Caller, Change, Tree};
 use super::watches::{Delivery, WatchKind, Watches};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
 
 /// Unique in the process, so that sessions of two stores are never confused.
 static NEXT_SESSION: AtomicI64 = AtomicI64::new(0x0100_0000_0000_0001);

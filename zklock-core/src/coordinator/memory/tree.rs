@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::path;
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Stat};
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 
 #[derive(Clone, Debug)]
 struct Node {

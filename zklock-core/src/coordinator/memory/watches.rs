@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::tree::Change;
 use crate::base::clock::Instant;
-use crate::coordinator::traits::WatchEvent;
+use crate::coordinator::watch::WatchEvent;
 
 pub(super) type WatchId = u64;
 

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// A valid connect string.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,10 @@ use super::options::ZooKeeperOptions;
 use super::probe::{ProbeResult, probe};
 use crate::base::times;
 use crate::base::unharmed::unharmed;
+use crate::coordinator::connector::Connector;
 use crate::coordinator::io_thread::is_io_thread;
-use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
 
 /// Opens sessions on a ZooKeeper.
 ///

@@ -19,9 +19,12 @@ use super::watch::watch as watched;
 use crate::base::times;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::limits::{check_multi, check_size};
-use crate::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
-};
+use crate::coordinator::link::Link;
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
+use crate::coordinator::watch::Watch;
 use crate::name::path::digits_of;
 
 /// The length of a negative number that ZooKeeper appends.

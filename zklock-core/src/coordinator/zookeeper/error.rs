@@ -2,7 +2,7 @@
 
 use zookeeper_client::{Error, MultiWriteError};
 
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// Only replies of a server are definite: every error that the client library makes itself, and
 /// every unexpected one, becomes a lost connection or [`RequestError::Other`].

@@ -7,7 +7,7 @@ use super::acl::Acl;
 use super::connect_string::parse;
 use crate::base::times;
 use crate::coordinator::limits::check_session_timeout;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 
 /// Credentials of a session.
 #[derive(Clone, PartialEq, Eq)]

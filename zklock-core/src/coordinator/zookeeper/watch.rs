@@ -9,7 +9,8 @@ use futures_lite::future::or;
 use tokio::sync::watch::Receiver;
 use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
-use crate::coordinator::traits::{Link, Watch, WatchEvent};
+use crate::coordinator::link::Link;
+use crate::coordinator::watch::{Watch, WatchEvent};
 
 /// Waits for the watcher, or for the end of the session.
 pub(super) fn watch(watcher: OneshotWatcher, mut over: Receiver<Option<Link>>) -> Watch {

@@ -9,7 +9,7 @@ use crate::acquire::setback::refused;
 use crate::acquire::target::Target;
 use crate::base::error::LockError;
 use crate::base::times;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::local::callers::Decides;
 use crate::local::grant::GrantSource;
 use crate::local::permits::PermitRequest;

@@ -7,7 +7,7 @@ use futures_lite::future::or;
 use super::Generation;
 use crate::base::clock::Instant;
 use crate::base::unharmed::unharmed;
-use crate::coordinator::traits::Link;
+use crate::coordinator::link::Link;
 
 impl Generation {
     /// Records that the thread that sends the messages runs, at intervals of a heartbeat or less. If it

@@ -8,9 +8,11 @@ use futures_lite::future::or;
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{
-    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat,
-};
+use crate::coordinator::link::Link;
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a

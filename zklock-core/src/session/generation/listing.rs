@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use super::Generation;
-use crate::coordinator::traits::{Reply, RequestError};
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Generation;
 use super::held::OfLock;
 use crate::base::error::{ErrorKind, LockError};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Event;
 

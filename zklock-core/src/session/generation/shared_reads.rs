@@ -15,7 +15,8 @@ use tokio::sync::oneshot::{Sender, channel};
 use super::Generation;
 use crate::base::clock::Instant;
 use crate::base::times;
-use crate::coordinator::traits::{RequestError, Stat};
+use crate::coordinator::node::Stat;
+use crate::coordinator::request_error::RequestError;
 
 /// What is read of a node.
 type Answer = Result<(Arc<[u8]>, Stat), RequestError>;

@@ -8,7 +8,7 @@ use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::policy::StopAt;
-use crate::coordinator::traits::Link;
+use crate::coordinator::link::Link;
 use crate::observe::observer::LossReason;
 use crate::session::lease_clock::{Condition, Term};
 

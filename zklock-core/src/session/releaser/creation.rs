@@ -12,7 +12,8 @@ use super::deletion::{DeleteOptions, Deletion, Doomed, Which};
 use super::replies::{back_off, in_time};
 use super::{Background, Turn, Unfinished};
 use crate::base::times;
-use crate::coordinator::traits::{Created, NodeKind, RequestError};
+use crate::coordinator::node::{Created, NodeKind};
+use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::{NewNode, Proof};
 use crate::session::generation::Generation;
 

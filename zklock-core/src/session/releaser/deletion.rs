@@ -15,7 +15,9 @@ use crate::base::clock::{Instant, Sleep};
 use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::io_thread::is_io_thread;
-use crate::coordinator::traits::{Link, RequestError, Stat};
+use crate::coordinator::link::Link;
+use crate::coordinator::node::Stat;
+use crate::coordinator::request_error::RequestError;
 use crate::coordinator::wakes::Together;
 use crate::session::generation::{Generation, HeldNode, PendingDeletion};
 

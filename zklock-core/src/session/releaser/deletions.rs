@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
 use super::deletion::Deletion;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::coordinator::wakes::Together;
 
 /// The deletions of all nodes that a holder had, or of none. Resolves when all of them are gone, or with

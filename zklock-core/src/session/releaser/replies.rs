@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::base::deadline::Deadline;
 use crate::base::times;
-use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
 
 /// Waits for a reply for the given time. After that the reply counts as lost, and a read finds out

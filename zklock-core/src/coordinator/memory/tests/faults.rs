@@ -2,7 +2,11 @@ use futures_lite::future::block_on;
 
 use super::super::{Fault, Op};
 use super::{Embedded, TIMEOUT, connect, create, poll};
-use crate::coordinator::traits::{Connector, Link, NodeKind, RequestError, WatchEvent};
+use crate::coordinator::connector::Connector;
+use crate::coordinator::link::Link;
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::watch::WatchEvent;
 
 #[test]
 fn requests_made_while_down_go_out_in_order_after_the_reconnect() {

@@ -6,9 +6,12 @@ use futures_lite::future::block_on;
 
 use super::{Embedded, TIMEOUT, connect, poll};
 use crate::base::clock::{Clock, Instant};
-use crate::coordinator::traits::{
-    Connector, Coordinator, NodeKind, Operation, RequestError, WatchEvent,
-};
+use crate::coordinator::connector::Connector;
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Coordinator;
+use crate::coordinator::watch::WatchEvent;
 
 const MOST: Duration = Duration::from_millis(40);
 const SEEDS: u64 = 50;

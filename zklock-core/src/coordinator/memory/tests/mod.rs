@@ -12,7 +12,9 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 
 use super::Embedded;
-use crate::coordinator::traits::{Connector, Coordinator, NodeKind};
+use crate::coordinator::connector::Connector;
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::requests::Coordinator;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,9 @@
 use futures_lite::future::block_on;
 
 use super::{Embedded, connect, create, poll};
-use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
 
 #[test]
 fn replies_are_ready_at_once() {

@@ -4,7 +4,11 @@ use futures_lite::future::block_on;
 
 use super::{Embedded, TIMEOUT, connect};
 use crate::base::clock::Clock;
-use crate::coordinator::traits::{Connector, Link, NodeKind, RequestError, WatchEvent};
+use crate::coordinator::connector::Connector;
+use crate::coordinator::link::Link;
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::watch::WatchEvent;
 
 #[tokio::test(start_paused = true)]
 async fn a_disconnected_session_expires_for_the_server_then_for_its_client() {

@@ -5,7 +5,9 @@ use std::task::{Context, Wake, Waker};
 use futures_lite::future::block_on;
 
 use super::{Embedded, connect, create, poll};
-use crate::coordinator::traits::{Link, NodeKind, Watch, WatchEvent};
+use crate::coordinator::link::Link;
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::watch::{Watch, WatchEvent};
 
 /// Polls its future from inside `wake`, as an inline executor does.
 struct Inline {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::base::policy::StopAt;
+use crate::coordinator::connector::Connector;
 use crate::coordinator::memory::Embedded;
-use crate::coordinator::traits::Connector;
 use crate::observe::observer::LossReason;
 use crate::session::timing::Timing;
 use futures_lite::future::poll_once;

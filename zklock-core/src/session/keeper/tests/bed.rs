@@ -13,10 +13,14 @@ use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::base::times;
 use crate::coordinator::access::AclEntry;
+use crate::coordinator::connector::Connector;
+use crate::coordinator::link::Link;
 use crate::coordinator::memory::{Embedded, Faults};
-use crate::coordinator::traits::{
-    Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
-};
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
+use crate::coordinator::watch::Watch;
 use crate::observe::observer::{Event, Events, Observer};
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::health::SessionHealth;

@@ -11,8 +11,10 @@ use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::mark_removal::MarkRemoval;
+use crate::coordinator::link::Link;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::{Link, NodeKind, RequestError};
+use crate::coordinator::node::NodeKind;
+use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::{NewNode, Proof};
 use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Doomed, PendingCreate, Which};
 

@@ -14,7 +14,7 @@ use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::NodeKind;
+use crate::coordinator::node::NodeKind;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::session::generation::HeldNode;

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::bed::{Kept, MOMENT, T, kept};
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::request_error::RequestError;
 use crate::session::broken_log::panics_at;
 use crate::session::generation::HeldNode;
 

@@ -12,8 +12,9 @@ use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
+use crate::coordinator::link::Link;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::{Link, NodeKind};
+use crate::coordinator::node::NodeKind;
 use crate::observe::observer::{Event, LossReason};
 use crate::session::releaser::{Deletion, Doomed};
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::coordinator::memory::Embedded;
-use crate::coordinator::traits::{Coordinator, Reply, RequestError};
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
 use crate::session::broken_log::panics_at;
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
