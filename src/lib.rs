@@ -113,10 +113,12 @@ pub mod driver {
     pub use zklock_core::coordinator::requests::{Coordinator, Reply};
     pub use zklock_core::coordinator::watch::{Watch, WatchEvent};
     pub use zklock_core::layout::contender::{Attempt, Contender};
-    pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
+    pub use zklock_core::layout::driver::LockDriver;
     #[doc(hidden)]
     pub use zklock_core::layout::kinds::Sign;
+    pub use zklock_core::layout::new_node::{NewNode, Proof};
     pub use zklock_core::layout::rules::{leases, mutex, mutex_among_hidden_writers, read, write};
+    pub use zklock_core::layout::semaphore_layout::SemaphoreLayout;
     pub use zklock_core::layout::to_driver::ToDriver;
     pub use zklock_core::layout::verdict::Verdict;
 }

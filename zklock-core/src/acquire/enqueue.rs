@@ -16,7 +16,8 @@ use crate::coordinator::node::NodeKind;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
-use crate::layout::driver::{Proof, unmarked, unread, unsupported};
+use crate::layout::new_node::Proof;
+use crate::layout::refusals::{unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Listed};
 use crate::session::releaser::{DeleteOptions, PendingCreate, Which, or_forgotten};
 

@@ -15,7 +15,7 @@ use crate::base::policy::pause_after;
 use crate::coordinator::link::Link;
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
-use crate::layout::driver::Proof;
+use crate::layout::new_node::Proof;
 use crate::session::releaser::{DeleteOptions, Deletion, Doomed, Which, more, or_forgotten};
 use crate::session::runtime::Runtime;
 

@@ -9,8 +9,9 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, SemaphoreLayout, is_equal};
+use crate::layout::driver::{LockDriver, is_equal};
 use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};
+use crate::layout::semaphore_layout::SemaphoreLayout;
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
 /// Python service on the same path exclude each other.
@@ -104,7 +105,7 @@ impl LockDriver for Kazoo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::driver::check;
+    use crate::layout::check::check;
     use crate::layout::verdict::Verdict;
 
     #[test]

@@ -4,16 +4,20 @@
 //! list of them which one holds the lock. The drivers of this crate follow Curator, kazoo, and
 //! hand-written locks from widely copied articles.
 
+pub mod check;
 pub mod contender;
 pub mod curator;
 pub mod driver;
 pub mod kazoo;
 pub mod kinds;
 pub mod nested;
+pub mod new_node;
 pub mod permits;
 pub mod plain;
 pub mod refined;
+pub mod refusals;
 pub mod rules;
+pub mod semaphore_layout;
 pub mod to_driver;
 pub mod verdict;
 

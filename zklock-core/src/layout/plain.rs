@@ -15,7 +15,8 @@ use crate::base::mode::Mode;
 use crate::base::owner::{Owner, REVOKE};
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, Proof, is_equal};
+use crate::layout::driver::{LockDriver, is_equal};
+use crate::layout::new_node::Proof;
 
 /// A queue of nodes whose names are a fixed word and the number. A node is recognised as one's own
 /// by its payload.
@@ -301,8 +302,8 @@ impl LockDriver for OneNode {
 mod tests {
     use super::*;
     use crate::base::error::ErrorKind;
+    use crate::layout::check::check;
     use crate::layout::curator::Curator;
-    use crate::layout::driver::check;
     use crate::layout::kazoo::Kazoo;
     use crate::layout::refined::Removed;
     use crate::layout::verdict::Verdict;

@@ -7,9 +7,11 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
+use crate::layout::driver::LockDriver;
 use crate::layout::kinds::Sign;
+use crate::layout::new_node::{NewNode, Proof};
 use crate::layout::rules::leases::leases;
+use crate::layout::semaphore_layout::SemaphoreLayout;
 use crate::layout::verdict::Verdict;
 
 /// Delegates everything to the wrapped layout, except what is given besides.
@@ -224,8 +226,8 @@ impl<D: LockDriver> LockDriver for Removed<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::check::check;
     use crate::layout::curator::Curator;
-    use crate::layout::driver::check;
     use crate::layout::kazoo::Kazoo;
     use crate::layout::kinds::Kind;
 

@@ -13,7 +13,7 @@ use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
-use crate::layout::driver::SemaphoreLayout;
+use crate::layout::semaphore_layout::SemaphoreLayout;
 use crate::layout::to_driver::ToDriver;
 use crate::local::grant::GrantSource;
 use crate::local::limit::LimitSource;

@@ -20,8 +20,9 @@ use crate::coordinator::zookeeper::Tls;
 use crate::coordinator::zookeeper::{
     Acl, Auth, ZooKeeperConnector, ZooKeeperOptions, validate_connect_string,
 };
+use crate::layout::check::check;
 use crate::layout::curator::Curator;
-use crate::layout::driver::{LockDriver, check};
+use crate::layout::driver::LockDriver;
 use crate::layout::to_driver::ToDriver;
 use crate::name::path::ZnodePath;
 use crate::observe::observer::{Events, Observer};

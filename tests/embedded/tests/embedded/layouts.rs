@@ -8,7 +8,7 @@ use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
 use zklock::{AnyLock, ErrorKind, LockOptions, Mode, MultiLock, Session};
 use zklock_core::coordinator::node::NodeKind;
-use zklock_core::layout::driver::Proof;
+use zklock_core::layout::new_node::Proof;
 
 use crate::support::{client, contenders, on, prompt, store};
 

@@ -5,7 +5,7 @@ use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, Kazoo, Numbered, OneNode, Removed};
 use zklock::{LockOptions, Mode, Owner, Session};
 use zklock_core::coordinator::node::NodeKind;
-use zklock_core::layout::driver::Proof;
+use zklock_core::layout::new_node::Proof;
 use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};

@@ -1,6 +1,7 @@
 //! Pure rules: given the contenders and one's own node, whether the lock is held, or which node to
 //! watch.
 
+pub mod behind;
 pub mod leases;
 pub mod mutex;
 pub mod read_write;

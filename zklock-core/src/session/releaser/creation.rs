@@ -14,7 +14,7 @@ use super::{Background, Turn, Unfinished};
 use crate::base::times;
 use crate::coordinator::node::{Created, NodeKind};
 use crate::coordinator::request_error::RequestError;
-use crate::layout::driver::{NewNode, Proof};
+use crate::layout::new_node::{NewNode, Proof};
 use crate::session::generation::Generation;
 
 /// The creation of a contender's node. Resolves to the node once it is known to belong to this

@@ -13,7 +13,7 @@ use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Reply;
-use crate::layout::driver::{NewNode, Proof};
+use crate::layout::new_node::{NewNode, Proof};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::releaser::{DeleteOptions, Deletion, Doomed, PendingCreate, Which};

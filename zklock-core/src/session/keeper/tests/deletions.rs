@@ -15,7 +15,7 @@ use crate::coordinator::link::Link;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
-use crate::layout::driver::{NewNode, Proof};
+use crate::layout::new_node::{NewNode, Proof};
 use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Doomed, PendingCreate, Which};
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
