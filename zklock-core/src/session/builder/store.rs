@@ -1,0 +1,94 @@
+//! What a session is on: ZooKeeper's servers, the embedded coordinator, or a coordinator of the user's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::machine::Machine;
+use crate::coordinator::connector::Connector;
+use crate::coordinator::limits::check_session_timeout;
+use crate::coordinator::memory::Embedded;
+use crate::coordinator::request_error::RequestError;
+use crate::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
+use crate::session::local_queues::Place;
+use crate::session::runtime::Host;
+
+/// What a session is on.
+#[derive(Clone, Debug)]
+pub(super) enum Store {
+    ZooKeeper(Box<ZooKeeperOptions>),
+    Embedded(Embedded, Duration),
+    /// A coordinator of the user's; in a simulation, with the machine that is simulated.
+    Custom(Arc<dyn Connector>, Option<Arc<dyn Machine>>),
+}
+
+impl Store {
+    /// The servers and the chroot, as they are written. Two stores that are written alike are the
+    /// same.
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Store::ZooKeeper(options) => {
+                let connect = &options.connect;
+                let (servers, chroot) =
+                    connect.split_at(connect.find('/').unwrap_or(connect.len()));
+                Place { servers: servers.into(), chroot: chroot.trim_end_matches('/').into() }
+            }
+            Store::Embedded(store, _) => {
+                Place { servers: store.address().into(), chroot: "".into() }
+            }
+            Store::Custom(connector, machine) => {
+                let servers = match machine {
+                    Some(machine) => format!("simulated {}", machine.place()),
+                    None => format!("connector {:p}", Arc::as_ptr(connector)),
+                };
+                Place { servers: servers.into(), chroot: "".into() }
+            }
+        }
+    }
+
+    /// What opens its ZooKeeper sessions, and where they are served.
+    pub(super) fn open(self, acl_is_chosen: bool) -> Result<(Arc<dyn Connector>, Host), LockError> {
+        let invalid = |error: RequestError| match error {
+            RequestError::BadArguments(why) => LockError::new(ErrorKind::InvalidOption, why),
+            other => LockError::new(ErrorKind::InvalidOption, other.in_short()),
+        };
+        Ok(match self {
+            Store::ZooKeeper(options) => {
+                if !options.auth.is_empty() && !acl_is_chosen {
+                    tracing::warn!(
+                        "this session has credentials and no ACL, so the nodes of its locks are \
+                         open to everybody: use `.acl(Acl::CreatorAll)` or ZKLOCK_ACL=creator, or \
+                         `.acl(Acl::Open)` if this is intended"
+                    );
+                }
+                (Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?), Host::Thread)
+            }
+            Store::Embedded(store, timeout) => {
+                check_session_timeout(timeout).map_err(invalid)?;
+                (Arc::new(store.connector(timeout)), Host::Callers)
+            }
+            Store::Custom(connector, machine) => {
+                (connector, machine.map_or(Host::Thread, Host::Machine))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::handle::Session;
+
+    #[test]
+    fn a_place_is_the_servers_as_they_were_named_and_the_chroot() {
+        let place = |connect: &str| Session::builder(connect).store.place();
+        let (plain, below) = (place("zk1:2181,zk2:2181"), place("zk1:2181,zk2:2181/prod"));
+        assert_eq!((&*plain.servers, &*plain.chroot), ("zk1:2181,zk2:2181", ""));
+        assert_eq!((&*below.servers, &*below.chroot), ("zk1:2181,zk2:2181", "/prod"));
+        assert_eq!(place("zk1:2181/"), place("zk1:2181"));
+        let (one, other) = (Embedded::new(), Embedded::new());
+        let place = |store: &Embedded| Session::embedded_builder(store).store.place();
+        assert_eq!(place(&one), place(&one.clone()));
+        assert_ne!(place(&one), place(&other));
+    }
+}
