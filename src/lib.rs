@@ -71,8 +71,9 @@ pub use zklock_core::coordinator::zookeeper::Tls;
 pub use zklock_core::guard::context::{carry, carry_sync};
 pub use zklock_core::guard::downgrade::DowngradeError;
 pub use zklock_core::guard::fenced::Fenced;
+pub use zklock_core::guard::kind;
 pub use zklock_core::guard::typed::{
-    Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
+    Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit,
 };
 pub use zklock_core::guard::view::{Current, GuardView, current, is_held_in_scope};
 pub use zklock_core::inspect::{ContenderInfo, LockEvent, LockEvents, LockNames, Site, Survey};

@@ -3,7 +3,7 @@
 use crate::base::error::LockError;
 use crate::blocking::park::block_on;
 use crate::guard::downgrade::DowngradeError;
-use crate::guard::typed::kind::Kind;
+use crate::guard::kind::Kind;
 use crate::guard::typed::{Guard, RwLockReadGuard, RwLockWriteGuard};
 use crate::lock::any::AnyGuard;
 use crate::lock::multi::MultiGuard;

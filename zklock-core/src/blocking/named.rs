@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::blocking::park::block_on_patiently;
-use crate::guard::typed::kind::Kind;
+use crate::guard::kind::Kind;
 use crate::guard::typed::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 use crate::local::wait::{Forever, Patience};
 use crate::lock::mutex::Mutex;

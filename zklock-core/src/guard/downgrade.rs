@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::guard::context::NestedTurn;
-use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
+use crate::guard::releasing::Releasing;
+use crate::guard::typed::{Guard, RwLockReadGuard, RwLockWriteGuard};
 use crate::local::grant::Grant;
 use crate::observe::observer::{Event, Granted, GrantedBy};
 

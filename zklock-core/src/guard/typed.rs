@@ -11,111 +11,14 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::settings::Settings;
 use crate::guard::context::{Frame, NestedTurn, Own, Slot, inside, inside_sync};
+use crate::guard::kind::{Alone, Kind, Reading, Sharing, Writing};
 use crate::guard::limit::{GuardLimit, HoldLimit};
+use crate::guard::releasing::{Releasing, key, leave};
 use crate::guard::view::GuardView;
-use crate::local::grant::{Grant, Hold, Kept};
-use crate::observe::observer::{Event, Granted};
+use crate::local::grant::{Hold, Kept};
+use crate::observe::observer::Granted;
 use crate::observe::spans;
 use crate::session::slow::Warning;
-
-/// The kinds of guards.
-pub mod kind {
-    use crate::base::mode::Mode;
-
-    /// A kind of guard. Only the types of this module implement it.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Guard, kind};
-    ///
-    /// fn describe<K: kind::Kind>(guard: &Guard<K>) -> String {
-    ///     format!("{} as {}", guard.lock_name(), K::MODE)
-    /// }
-    /// let guard = session.rw_lock("prices")?.read().await?;
-    /// assert_eq!(describe(&guard), "prices as read");
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub trait Kind: sealed::Sealed + Send + Sync + 'static {
-        /// The mode of the guard's node.
-        const MODE: Mode;
-    }
-
-    /// The only holder of a [`Mutex`](crate::lock::Mutex).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Guard, kind};
-    ///
-    /// let guard: Guard<kind::Alone> = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    #[derive(Debug)]
-    pub enum Alone {}
-
-    /// A reader of a [`RwLock`](crate::lock::RwLock).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Guard, kind};
-    ///
-    /// let prices = session.rw_lock("prices")?;
-    /// let readers: Vec<Guard<kind::Reading>> = vec![prices.read().await?, prices.read().await?];
-    /// assert!(readers.iter().all(|reader| reader.is_valid()));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    #[derive(Debug)]
-    pub enum Reading {}
-
-    /// The writer of a [`RwLock`](crate::lock::RwLock).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Guard, kind};
-    ///
-    /// let writer: Guard<kind::Writing> = session.rw_lock("prices")?.write().await?;
-    /// let reader: Guard<kind::Reading> = writer.downgrade().await?;
-    /// assert!(reader.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    #[derive(Debug)]
-    pub enum Writing {}
-
-    mod sealed {
-        pub trait Sealed {}
-    }
-
-    macro_rules! kinds {
-        ($($kind:ident: $mode:ident),*) => {$(
-            impl sealed::Sealed for $kind {}
-            impl Kind for $kind {
-                const MODE: Mode = Mode::$mode;
-            }
-        )*};
-    }
-
-    /// A holder of permits of a [`Semaphore`](crate::lock::Semaphore).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::{Guard, kind};
-    ///
-    /// let two: Guard<kind::Sharing> = session.semaphore("printers", 3)?.acquire_many(2).await?;
-    /// assert_eq!(two.permits(), 2);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    #[derive(Debug)]
-    pub enum Sharing {}
-
-    kinds!(Alone: Mutex, Reading: Read, Writing: Write, Sharing: Permit);
-}
-
-use kind::{Alone, Kind, Reading, Sharing, Writing};
 
 /// The guard of a [`Mutex`](crate::lock::Mutex).
 ///
@@ -299,7 +202,7 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Limits the time as another guard does, which this one replaces, or of which it is a part.
-    fn limited_as(mut self, other: &GuardView, is_replaced: bool) -> Self {
+    pub(super) fn limited_as(mut self, other: &GuardView, is_replaced: bool) -> Self {
         if let Some(limit) = &other.limit {
             let limit = GuardLimit::for_another(limit, &self.grant, is_replaced);
             self.view.limit = Some(limit.shared().clone());
@@ -453,51 +356,6 @@ impl<K: Kind> Guard<K> {
     }
 }
 
-impl SemaphorePermit {
-    /// Returns the number of permits.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let permits = session.semaphore("printers", 3)?.acquire_many(2).await?;
-    /// assert_eq!(permits.permits(), 2);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn permits(&self) -> u32 {
-        u32::try_from(self.grant.leases().count()).unwrap_or(u32::MAX)
-    }
-
-    /// Splits off this number of permits as a guard of their own, like tokio's
-    /// `OwnedSemaphorePermit::split`. Returns `None` if the number is 0, if no permit would be left for this
-    /// guard, or if this guard [is not valid](GuardView::is_valid): one that is lost stays lost, also if it
-    /// has lost some of its permits only.
-    ///
-    /// Each permit has a node of its own, in every layout, so this sends no request. Both guards can be
-    /// released or lost independently. A [view](GuardView::view) of this guard shows the permits that
-    /// are left. Observers are not told of the split, but of the release of each guard.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let printers = session.semaphore("printers", 3)?;
-    /// let mut three = printers.acquire_many(3).await?;
-    /// if let Some(two) = three.split(2) {
-    ///     assert_eq!((three.permits(), two.permits()), (1, 2));
-    ///     two.release().await?;
-    /// }
-    /// assert!(three.is_valid() && printers.try_acquire_many(2).await.is_ok());
-    /// assert!(three.split(1).is_none()); // Nothing would be left of it.
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
-        if !self.is_valid() {
-            return None;
-        }
-        let part = self.grant.queue.clone().split(&self.grant, permits as usize)?;
-        Some(Guard::new(part, None).ok()?.limited_as(self, false))
-    }
-}
-
 impl<K: Kind> Deref for Guard<K> {
     type Target = GuardView;
 
@@ -514,73 +372,6 @@ impl<K: Kind> Drop for Guard<K> {
             drop(Releasing(Some(&self.view.grant), None));
         }
     }
-}
-
-/// Tells those who go on, once the hold was given back.
-fn leave(grant: &Grant, turn: Option<NestedTurn>) {
-    match turn {
-        Some(turn) => drop(turn),
-        None => grant.has_left(),
-    }
-}
-
-/// Tells the observer of a release, which may have begun before, also if the caller drops the future before its end.
-pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>, pub(super) Option<Instant>);
-
-impl Releasing<'_> {
-    fn end(mut self, error: Option<&LockError>) {
-        self.tell(error);
-    }
-
-    /// A guard goes on instead.
-    pub(super) fn cancel(mut self) {
-        self.0 = None;
-    }
-
-    #[inline]
-    fn tell(&mut self, error: Option<&LockError>) {
-        if let Some(grant) = self.0.take()
-            && (spans::any_hold() || grant.queue.session().events().are_heard())
-        {
-            tell_of_release(grant, self.1, error);
-        }
-    }
-}
-
-/// Tells of a release where somebody listens.
-fn tell_of_release(grant: &Arc<Grant>, now: Option<Instant>, error: Option<&LockError>) {
-    let (queue, now) = (&grant.queue, now.unwrap_or_else(|| grant.now()));
-    // A hold that a step down has taken out is nobody's any more.
-    let nested = grant.is_open();
-    if spans::any_hold() && !nested {
-        let outcome = match error {
-            Some(_) => "refused",
-            None if grant.leases().any(|lease| lease.is_lost_at(now)) => "lost",
-            None => "released",
-        };
-        spans::end_hold(key(grant), now.since(grant.since), outcome);
-    }
-    queue.session().events().tell(|| Event::Released {
-        lock: queue.lock_name().clone(),
-        pattern: queue.pattern().text(),
-        mode: grant.mode,
-        token: grant.token,
-        held: now.since(grant.since),
-        nested,
-        error: error.cloned(),
-    });
-}
-
-impl Drop for Releasing<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.tell(None);
-    }
-}
-
-/// What the span of a hold is found by: the address of its grant, which lives as long as its guards.
-pub(super) fn key(grant: &Arc<Grant>) -> usize {
-    Arc::as_ptr(grant).addr()
 }
 
 impl<K: Kind> fmt::Debug for Guard<K> {
