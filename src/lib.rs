@@ -53,7 +53,8 @@
 //! [what to do about a stuck lock](https://github.com/zklock/zklock/blob/main/docs/runbook.md).
 
 pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
-pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::base::error::{Body, Holder, LockError};
+pub use zklock_core::base::error_kind::ErrorKind;
 pub use zklock_core::base::label::Label;
 pub use zklock_core::base::mode::Mode;
 pub use zklock_core::base::options::LockOptions;

@@ -430,7 +430,7 @@ fn the_fields_of_json_name_each_code_of_why_and_of_doctor() {
 #[test]
 fn the_page_of_errors_has_every_kind_with_its_code() {
     let read = |path: &str| fs::read_to_string(root().join("zklock-core").join(path)).unwrap();
-    let (page, source) = (read("errors.md"), read("src/base/error.rs"));
+    let (page, source) = (read("errors.md"), read("src/base/error_kind.rs"));
     let told = source.split("ErrorKind::").filter_map(|rest| {
         let (kind, rest) = rest.split_once(" => (\"")?;
         Some((kind, rest.split_once('"')?.0))

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use zklock_core::base::caller::Caller;
 use zklock_core::base::clock::Instant;
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::LockError;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::local::callers::{Decides, Grants};

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::request_error::RequestError;
 use crate::name::path::ZnodePath;
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::acquire::setback::refused;
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::{Holder, LockError};
+use crate::base::error_kind::ErrorKind;
 use crate::base::first::all;
 use crate::base::mode::Mode;
 use crate::coordinator::request_error::RequestError;

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use crate::acquire::obstacle::Obstacle;
 use crate::base::deadline::Deadline;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::coordinator::request_error::RequestError;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::request_error::RequestError;
 
 /// Why one run through the queue ended without the lock.

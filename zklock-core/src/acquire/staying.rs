@@ -4,7 +4,8 @@
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::{Holder, LockError};
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::divergence::head_age::Age;

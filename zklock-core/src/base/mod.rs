@@ -7,6 +7,7 @@ pub mod chain;
 pub mod clock;
 pub mod deadline;
 pub mod error;
+pub mod error_kind;
 pub mod first;
 pub mod label;
 pub mod machine;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::cancel_policy::{OnLost, OnRevoked};
 #[cfg(doc)]
-use crate::base::error::ErrorKind;
+use crate::base::error_kind::ErrorKind;
 use crate::base::label::Label;
 use crate::base::policy::{Handoffs, Requeue, StopAt};
 
@@ -14,7 +14,7 @@ use crate::base::policy::{Handoffs, Requeue, StopAt};
 ///
 /// Each option is a field, which is `None` until the setter of the same name is called. If a value
 /// is not accepted, or if options contradict each other, an acquire fails with
-/// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
+/// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption).
 ///
 /// ```
 /// # let store = zklock::Embedded::new();

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::label::Label;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;

@@ -6,7 +6,7 @@
 //!
 //! While the thread is blocked, a task that only this thread can run makes no progress. Where a blocking
 //! acquire would certainly wait for such a task, it fails at once with
-//! [`Deadlock`](crate::base::error::ErrorKind::Deadlock): for a holder, or a waiter ahead, on
+//! [`Deadlock`](crate::base::error_kind::ErrorKind::Deadlock): for a holder, or a waiter ahead, on
 //! the same thread of a current-thread runtime or of a `LocalSet`; and for a waiter, or the holder's scope, in
 //! the same task. Three such waits are not recognised, and end with the call's deadline, if it has one:
 //!

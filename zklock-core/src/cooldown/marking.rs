@@ -12,7 +12,8 @@ use crate::acquire::setback::{Setback, setback};
 
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::obstacle::Obstacle;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::times;
 use crate::cooldown::mark::{Mark, Verdict};

@@ -18,7 +18,8 @@ use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::wakes::{self, wake_callers};
 
 static COUNT: AtomicU64 = AtomicU64::new(1);

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::guard::context::NestedTurn;
 use crate::guard::releasing::Releasing;

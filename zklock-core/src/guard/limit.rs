@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use crate::base::chain::drop_chain;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::local::grant::Grant;
 use crate::observe::observer::Event;
 

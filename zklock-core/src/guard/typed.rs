@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::settings::Settings;
 use crate::guard::context::{Frame, NestedTurn, Own, Slot, inside, inside_sync};
 use crate::guard::kind::{Alone, Kind, Reading, Sharing, Writing};

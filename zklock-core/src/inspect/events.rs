@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 
 use crate::base::clock::Clock;
-use crate::base::error::ErrorKind;
+use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::link::Link;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-#[cfg(doc)]
-use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+#[cfg(doc)]
+use crate::base::error_kind::ErrorKind;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;

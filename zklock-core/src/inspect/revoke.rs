@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-#[cfg(doc)]
-use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+#[cfg(doc)]
+use crate::base::error_kind::ErrorKind;
 use crate::base::first::all;
 use crate::base::owner::{Owner, REVOKE};
 use crate::coordinator::request_error::RequestError;

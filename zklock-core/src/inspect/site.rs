@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use crate::acquire::setback::refused;
 use crate::base::deadline::Deadline;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::request_error::RequestError;

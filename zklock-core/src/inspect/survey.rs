@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-#[cfg(doc)]
-use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+#[cfg(doc)]
+use crate::base::error_kind::ErrorKind;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::server_time::time_of;
 use crate::coordinator::access::AclEntry;

@@ -1,6 +1,7 @@
 //! Checks drivers, and the nodes that they name, before ZooKeeper sees any.
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::owner::{LONGEST_PAYLOAD, Owner};
 use crate::coordinator::node::NodeKind;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::from_utf8;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::layout::contender::Contender;
 

@@ -301,7 +301,7 @@ impl LockDriver for OneNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::ErrorKind;
+    use crate::base::error_kind::ErrorKind;
     use crate::layout::check::check;
     use crate::layout::curator::Curator;
     use crate::layout::kazoo::Kazoo;

@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;

@@ -1,6 +1,7 @@
 //! Why a driver is refused: the errors of those that cannot do what is asked of them.
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::layout::driver::LockDriver;
 

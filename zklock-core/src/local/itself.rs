@@ -14,7 +14,8 @@ use futures_lite::future::or;
 
 use crate::base::caller::Caller;
 use crate::base::clock::Clock;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::times;
 use crate::local::grant::{Grant, Kept};

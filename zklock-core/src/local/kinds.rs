@@ -30,7 +30,7 @@ pub fn meet(queues: &LocalQueues, path: &str, mine: &dyn LocalQueue) {
 ///
 /// # Errors
 ///
-/// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption), which says as what it is used.
+/// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption), which says as what it is used.
 pub fn check(
     queues: &LocalQueues,
     path: &str,

@@ -9,7 +9,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::acquire::making::{self, Made, no_chroot};
 use crate::acquire::setback::{Setback, refused, setback};
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::policy::pause_after;
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::operation::Operation;

@@ -72,7 +72,7 @@ impl Queue<Locks> {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) if this process uses the lock in another
+    /// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption) if this process uses the lock in another
     /// layout.
     pub fn of(
         session: &Session,

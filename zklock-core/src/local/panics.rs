@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_lite::FutureExt;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::layout::driver::LockDriver;
 
 /// Runs work that calls the driver, which may be a user's. After a panic, nothing half done is used

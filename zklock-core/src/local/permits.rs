@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::policy::{Handoffs, Requeue};
 use crate::local::callers::{Callers, Decides, Grants};
 use crate::local::todo::{Fetch, Joined, Lent, Todo};

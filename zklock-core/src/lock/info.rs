@@ -7,7 +7,8 @@ use futures_lite::future::Boxed;
 
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::settings::Settings;

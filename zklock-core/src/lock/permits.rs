@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use crate::acquire::target::Target;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;

@@ -37,7 +37,7 @@ use crate::session::handle::Session;
 ///
 /// Inside the scope of a writer, the lock can be acquired for reading and for writing; inside that
 /// of a reader, for reading only. To acquire it for writing there fails at once with
-/// [`Deadlock`](crate::base::error::ErrorKind::Deadlock), because two readers that both want to
+/// [`Deadlock`](crate::base::error_kind::ErrorKind::Deadlock), because two readers that both want to
 /// write would wait for each other. [`downgrade`](RwLockWriteGuard::downgrade) turns a writer into
 /// a reader.
 ///
@@ -76,7 +76,7 @@ impl RwLock {
     /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
     /// it, or as the session's defaults say. A value that is not accepted, and
     /// [`hold_at_least`](LockOptions::hold_at_least), which is only for mutexes, make every acquire
-    /// fail with [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption). The session's
+    /// fail with [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption). The session's
     /// `hold_at_least` is ignored.
     ///
     /// ```
@@ -93,8 +93,8 @@ impl RwLock {
 
     /// Sets the layout of this lock, in place of the session's. With a driver that cannot parse its own
     /// names, or whose names ZooKeeper refuses, every acquire fails with
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption); with one without readers and
-    /// writers, with [`Unsupported`](crate::base::error::ErrorKind::Unsupported).
+    /// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption); with one without readers and
+    /// writers, with [`Unsupported`](crate::base::error_kind::ErrorKind::Unsupported).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -225,7 +225,7 @@ impl RwLock {
     /// # Errors
     ///
     /// Those of [`Mutex::acquire`](crate::lock::Mutex::acquire);
-    /// [`Deadlock`](crate::base::error::ErrorKind::Deadlock) inside the scope of a reader of the
+    /// [`Deadlock`](crate::base::error_kind::ErrorKind::Deadlock) inside the scope of a reader of the
     /// same lock.
     ///
     /// # Cancel safety
@@ -353,7 +353,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName), which says what is accepted.
+    /// [`InvalidName`](crate::base::error_kind::ErrorKind::InvalidName), which says what is accepted.
     pub fn rw_lock(&self, name: impl IntoLockName) -> Result<RwLock, LockError> {
         Ok(RwLock::new(self, name.into_lock_name()?))
     }

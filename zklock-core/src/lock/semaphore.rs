@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::Handoffs;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::layout::driver::LockDriver;

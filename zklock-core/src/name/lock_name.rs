@@ -12,9 +12,9 @@ use std::fmt::{self, Display};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-#[cfg(doc)]
-use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+#[cfg(doc)]
+use crate::base::error_kind::ErrorKind;
 use crate::base::pattern::Pattern;
 use crate::name::path::ZnodePath;
 

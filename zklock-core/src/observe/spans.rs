@@ -11,7 +11,8 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
 use crate::base::clock::{Clock, Instant};
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::name::lock_name::LockName;
 use crate::observe::observer::{Granted, GrantedBy, tries};

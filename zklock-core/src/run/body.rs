@@ -11,8 +11,8 @@ use crate::guard::view::GuardView;
 ///
 /// # Errors
 ///
-/// [`Lost`](crate::base::error::ErrorKind::Lost) and
-/// [`Revoked`](crate::base::error::ErrorKind::Revoked), which say what happened to the body. If the
+/// [`Lost`](crate::base::error_kind::ErrorKind::Lost) and
+/// [`Revoked`](crate::base::error_kind::ErrorKind::Revoked), which say what happened to the body. If the
 /// body returned while the guard was valid, its result is kept, even if the lock was revoked.
 pub fn run_sync<T>(
     guard: &GuardView,

@@ -79,9 +79,9 @@ pub trait LockTemplate: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// The reason why the lock was not acquired, or was lost. The body did not run, unless the
-    /// error is [lost](crate::base::error::ErrorKind::Lost),
-    /// [revoked](crate::base::error::ErrorKind::Revoked) or
-    /// [held for too long](crate::base::error::ErrorKind::HeldTooLong), and says otherwise. An
+    /// error is [lost](crate::base::error_kind::ErrorKind::Lost),
+    /// [revoked](crate::base::error_kind::ErrorKind::Revoked) or
+    /// [held for too long](crate::base::error_kind::ErrorKind::HeldTooLong), and says otherwise. An
     /// implementation that returns `Ok` has run the body to its end.
     ///
     /// # Cancel safety
@@ -121,7 +121,7 @@ pub trait LockTemplateExt: LockTemplate {
     /// # Errors
     ///
     /// Those of [`execute_boxed`](LockTemplate::execute_boxed);
-    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted.
+    /// [`InvalidName`](crate::base::error_kind::ErrorKind::InvalidName) for a name that is not accepted.
     ///
     /// # Cancel safety
     ///

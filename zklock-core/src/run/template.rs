@@ -71,7 +71,7 @@ impl ZkLockTemplate {
     /// Sets options. An option that is not set in `options` stays as an earlier call set it, or as
     /// the session's defaults say. With a value that is not accepted, and with options that
     /// contradict each other, every call fails with
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
+    /// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -90,7 +90,7 @@ impl ZkLockTemplate {
     }
 
     /// Sets the layout of the locks, in place of the session's. A call fails with
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does not have its kind
+    /// [`Unsupported`](crate::base::error_kind::ErrorKind::Unsupported) if the layout does not have its kind
     /// of lock. So does every call for semaphores: those of a template have the session's layout, and
     /// only [`Semaphore::with_driver`](crate::lock::Semaphore::with_driver) sets another one.
     ///
@@ -158,7 +158,7 @@ impl ZkLockTemplate {
     }
 
     /// Makes the template acquire so many permits of a [semaphore](ZkLockTemplate::semaphore) together.
-    /// For other locks the calls fail with [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
+    /// For other locks the calls fail with [`ErrorKind::InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -215,7 +215,7 @@ impl ZkLockTemplate {
     ///
     /// As [`execute`](ZkLockTemplate::execute).
     ///
-    /// [`ErrorKind::InvalidOption`]: crate::base::error::ErrorKind::InvalidOption
+    /// [`ErrorKind::InvalidOption`]: crate::base::error_kind::ErrorKind::InvalidOption
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -295,10 +295,10 @@ impl ZkLockTemplate {
     /// not answer; and the other errors of [`Mutex::acquire_timeout`]. In these cases the body did
     /// not run.
     ///
-    /// [Lost](crate::base::error::ErrorKind::Lost) if the lease ran out while the body ran;
-    /// [revoked](crate::base::error::ErrorKind::Revoked) if somebody asked for the release of the
+    /// [Lost](crate::base::error_kind::ErrorKind::Lost) if the lease ran out while the body ran;
+    /// [revoked](crate::base::error_kind::ErrorKind::Revoked) if somebody asked for the release of the
     /// lock and the option `on_revoked` is `Cancel`;
-    /// [held for too long](crate::base::error::ErrorKind::HeldTooLong) if the option `hold_at_most`
+    /// [held for too long](crate::base::error_kind::ErrorKind::HeldTooLong) if the option `hold_at_most`
     /// is set. These errors say what happened to the body.
     ///
     /// # Cancel safety

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::options::LockOptions;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::request_error::RequestError;

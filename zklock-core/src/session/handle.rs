@@ -377,7 +377,7 @@ impl Session {
     }
 
     /// Stops granting locks; for SIGTERM. Waiters fail at once with
-    /// [`Closing`](crate::base::error::ErrorKind::Closing), and holders may finish within `limit`.
+    /// [`Closing`](crate::base::error_kind::ErrorKind::Closing), and holders may finish within `limit`.
     /// Returns those that are left after that. A lock that is lost meanwhile is not waited for. A body
     /// may still acquire its own lock again (but no further permits of a semaphore); any other acquire
     /// in it fails with `Closing`, too.

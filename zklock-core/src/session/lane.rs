@@ -8,7 +8,8 @@ use tokio::sync::watch;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::link::Link;
 use crate::observe::observer::Events;

@@ -9,7 +9,8 @@ use std::thread::{self, ThreadId};
 use once_cell::sync::Lazy;
 use tokio::runtime;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::session::environment::from_environment;
 use crate::session::handle::Session;
 

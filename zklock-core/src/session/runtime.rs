@@ -38,7 +38,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system cannot start a
+    /// [`Unavailable`](crate::base::error_kind::ErrorKind::Unavailable) if the system cannot start a
     /// thread.
     pub fn start(host: Host) -> Result<(Self, Option<IoThread>), LockError> {
         Ok(match host {

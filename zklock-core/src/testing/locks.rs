@@ -222,9 +222,9 @@ impl TestLocks {
     ///
     /// # Errors
     ///
-    /// [`Busy`](crate::base::error::ErrorKind::Busy) if the test itself holds the lock;
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) during an outage;
-    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted.
+    /// [`Busy`](crate::base::error_kind::ErrorKind::Busy) if the test itself holds the lock;
+    /// [`Unavailable`](crate::base::error_kind::ErrorKind::Unavailable) during an outage;
+    /// [`InvalidName`](crate::base::error_kind::ErrorKind::InvalidName) for a name that is not accepted.
     pub fn hold(&self, name: impl IntoLockName) -> Result<MutexGuard, LockError> {
         let other = Session::embedded_builder(&self.sessions[0].store).app("another").open()?;
         let mutex = other.mutex(name)?;
@@ -248,8 +248,8 @@ impl TestLocks {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted;
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) during an outage.
+    /// [`InvalidName`](crate::base::error_kind::ErrorKind::InvalidName) for a name that is not accepted;
+    /// [`Unavailable`](crate::base::error_kind::ErrorKind::Unavailable) during an outage.
     pub fn revoke(&self, name: impl IntoLockName) -> Result<usize, LockError> {
         block_on(self.session().site(name)?.revoke())
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::LockError;
+use zklock_core::base::error_kind::ErrorKind;
 
 use super::Rule;
 use super::grants::UNDER_WAY;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use zklock_core::base::error::ErrorKind;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 

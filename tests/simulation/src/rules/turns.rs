@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::LockError;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::lock::AnyLock;
 
 use super::Rule;

@@ -1,7 +1,8 @@
 //! Holding a lock, and letting go of it.
 
 use futures_lite::future::{or, zip};
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::LockError;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::guard::downgrade::DowngradeError;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_core::base::error::ErrorKind;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::StopAt;
 use zklock_core::layout::contender::{Attempt, Contender};

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_lite::FutureExt as _;
-use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::error::LockError;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::coordinator::operation::Operation;
 use zklock_core::layout::Kazoo;
 use zklock_core::lock::{AnyGuard, AnyLock};

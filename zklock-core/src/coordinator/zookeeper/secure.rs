@@ -8,7 +8,9 @@ use std::fmt;
 use zookeeper_client::{TlsCa, TlsCerts, TlsDynamicCerts, TlsIdentity, TlsOptions};
 
 #[cfg(feature = "tls")]
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+#[cfg(feature = "tls")]
+use crate::base::error_kind::ErrorKind;
 
 /// TLS for all servers.
 ///

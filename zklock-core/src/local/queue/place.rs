@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::{Engine, Shared};
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::{Holder, LockError};
+use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::local::grant::{GrantSource, Hold};
 use crate::local::waiter::Waiter;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::LockName;
 use super::rules::{Flaw, LONGEST_NAME, check_segment, invalid};
-#[cfg(doc)]
-use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
+#[cfg(doc)]
+use crate::base::error_kind::ErrorKind;
 use crate::base::pattern::Pattern;
 use crate::name::path::is_refused;
 

@@ -1,6 +1,7 @@
 //! The rules for literal text.
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 #[cfg(doc)]
 use crate::name::path::is_refused;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 #[cfg(feature = "sasl")]
 use crate::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]

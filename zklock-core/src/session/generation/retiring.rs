@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::Generation;
 use super::held::OfLock;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Event;

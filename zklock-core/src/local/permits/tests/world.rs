@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::base::policy::{Handoffs, Requeue};
 use crate::local::callers::{Decides, Grants};
 use crate::local::permits::{PermitRequest, State};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::caller::Caller;
-use crate::base::error::ErrorKind;
+use crate::base::error_kind::ErrorKind;
 use crate::local::todo::{Joined, TestLease};
 use crate::local::waiter::QueuePolicy;
 use crate::local::waiters::{Outcome, Waiters};

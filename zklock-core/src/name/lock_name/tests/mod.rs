@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::builder::is_digit;
 use super::*;
-use crate::base::error::ErrorKind;
+use crate::base::error_kind::ErrorKind;
 use crate::name::path::is_refused;
 
 /// The rule as every language must have it; Java and Python check the same file.
