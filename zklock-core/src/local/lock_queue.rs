@@ -206,19 +206,18 @@ impl Engine for Locks {
         let own = OnceCell::new();
         let conflict = |by: &Weak<Grant>| {
             let Some(by) = by.upgrade() else { return Conflict::None };
-            let (keeper, stops) = (by.kept_by(&is_own), stops_holder(&who, &by));
-            let is_own = keeper.is_some();
+            let stops = if stops_holder(&who, &by) { Conflict::Own } else { Conflict::None };
+            // Only a holder that is the caller itself starts anew.
+            let Some(keeper) = by.kept_by(&is_own) else { return stops };
             let conflict = match starts_anew(&who, &by) {
-                true if by.begins_anew(&who) => Conflict::LetGo,
+                // What goes is in nobody's way.
+                true if by.begins_anew(&who) => return Conflict::LetGo,
                 true => Conflict::None,
-                false if is_own && by.is_valid() && by.mode == Mode::Read => Conflict::OwnRead,
-                false if is_own && by.is_valid() || stops => Conflict::Own,
-                false => Conflict::None,
+                false if by.is_valid() && by.mode == Mode::Read => Conflict::OwnRead,
+                false if by.is_valid() => Conflict::Own,
+                false => stops,
             };
-            // What goes is in nobody's way.
-            if let Some(keeper) = keeper.filter(|_| conflict != Conflict::LetGo) {
-                let _ = own.set((by, keeper));
-            }
+            let _ = own.set((by, keeper));
             conflict
         };
         let by = Granting::new(queue, since);
