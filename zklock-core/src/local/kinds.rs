@@ -26,20 +26,13 @@ pub fn meet(queues: &LocalQueues, path: &str, mine: &dyn LocalQueue) {
     }
 }
 
-/// Makes sure that this process does not use a name as another kind of lock than that of this mode.
+/// Makes sure that this process does not use a name as another kind of lock than that of this mode, where it
+/// has, or had, a queue of another kind.
 ///
 /// # Errors
 ///
 /// [`InvalidOption`](crate::base::error_kind::ErrorKind::InvalidOption), which says as what it is used.
-pub fn check(
-    queues: &LocalQueues,
-    path: &str,
-    mine: &dyn LocalQueue,
-    mode: Mode,
-) -> Result<(), LockError> {
-    if !mine.is_beside_another().load(Ordering::Acquire) {
-        return Ok(());
-    }
+pub fn check(queues: &LocalQueues, path: &str, mode: Mode) -> Result<(), LockError> {
     let wanted = Kind::of(mode);
     let users = all_at(queues, path).filter_map(|other| other.user());
     let mut others = users.filter(|(mode, _)| wanted.is_blind_to(Kind::of(*mode)));

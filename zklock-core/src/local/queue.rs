@@ -1,7 +1,7 @@
 //! The queue of one lock or semaphore in this process: what both have in common.
 
 use std::fmt::Debug;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -170,7 +170,10 @@ impl<E: Engine> Queue<E> {
     ) -> InQueue<E> {
         let mode = E::mode(&waiting.wants);
         let joined = E::take_place(self, waiting, is_own);
-        match kinds::check(self.local_queues(), self.lock_path(), &**self, mode) {
+        if !self.common.beside.load(Ordering::Acquire) {
+            return joined;
+        }
+        match kinds::check(self.local_queues(), self.lock_path(), mode) {
             Ok(()) => joined,
             Err(error) => {
                 joined.0.give_up();
