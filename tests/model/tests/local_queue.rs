@@ -191,17 +191,18 @@ impl World {
             assert!(!node.released.swap(true, Ordering::SeqCst), "released twice");
             self.fleet.released.fetch_add(1, Ordering::SeqCst);
         }
-        assert!(todo.rare.is_none_or(|rare| rare.let_go.is_empty()));
+        let rare = todo.rare.map(|rare| *rare).unwrap_or_default();
+        assert!(rare.let_go.is_empty());
         if let Some(fetch) = todo.fetch {
             self.spawn(move |world| world.fetch(fetch));
         }
-        if let Some(node) = todo.ask {
+        if let Some(node) = rare.ask {
             self.spawn(move |world| {
                 let todo = world.state.lock().unwrap().asked(&node, world.rivals, &By);
                 world.carry_out(todo);
             });
         }
-        if let Some(node) = todo.accompany {
+        if let Some(node) = rare.accompany {
             self.spawn(move |world| {
                 let todo = world.state.lock().unwrap().looked_behind(&node, Some(world.rivals));
                 world.carry_out(todo);

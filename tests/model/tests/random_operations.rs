@@ -132,8 +132,9 @@ impl World {
             assert!(!self.fetches.is_empty());
         }
         self.fetches.extend(todo.fetch);
-        self.asked.extend(todo.ask);
-        self.lingering.extend(todo.accompany);
+        let rare = todo.rare.map(|rare| *rare).unwrap_or_default();
+        self.asked.extend(rare.ask);
+        self.lingering.extend(rare.accompany);
     }
 
     fn join(&mut self, dice: &mut Dice) {

@@ -107,7 +107,7 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
                     && !self.asking
                     && waiters.first().is_some_and(|next| next.wants == Mode::Read) =>
             {
-                todo.ask = Some(lease.clone());
+                todo.rare().ask = Some(lease.clone());
                 self.asking = true;
             }
             _ => {}
@@ -182,7 +182,7 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
                 self.grant_first(&mut todo, (lease, mode), true, by);
             } else {
                 if !std::mem::replace(&mut self.asking, true) {
-                    todo.ask = Some(lease.clone());
+                    todo.rare().ask = Some(lease.clone());
                 }
                 self.phase = Phase::Asking { lease, mode, until: now + linger };
             }
@@ -286,7 +286,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Keeps the node for a while, though nobody here wants it.
     fn linger(&mut self, todo: &mut Todo<L>, lease: Arc<L>, mode: Mode, until: Instant) {
         if !std::mem::replace(&mut self.accompanied, true) {
-            todo.accompany = Some(lease.clone());
+            todo.rare().accompany = Some(lease.clone());
         }
         self.phase = Phase::Lingering { lease, mode, until };
     }

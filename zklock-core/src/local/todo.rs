@@ -100,10 +100,6 @@ pub struct Todo<L, W = Mode> {
     pub cancel: bool,
     /// Start a driver.
     pub fetch: Option<Fetch<W>>,
-    /// Ask whether a contender is behind the node.
-    pub ask: Option<Arc<L>>,
-    /// Watch for contenders behind the node from now on.
-    pub accompany: Option<Arc<L>>,
     /// Wake these.
     pub wake: Option<Waker>,
     /// And these.
@@ -116,6 +112,10 @@ pub struct Todo<L, W = Mode> {
 /// and drops it.
 #[derive(Debug)]
 pub struct Rare<L, W> {
+    /// Ask whether a contender is behind the node.
+    pub ask: Option<Arc<L>>,
+    /// Watch for contenders behind the node from now on.
+    pub accompany: Option<Arc<L>>,
     /// Delete the nodes of these leases as well, which were lost and are only in the way.
     pub let_go: Vec<Arc<L>>,
     /// These only tried, and were given what they want.
@@ -124,7 +124,7 @@ pub struct Rare<L, W> {
 
 impl<L, W> Default for Rare<L, W> {
     fn default() -> Self {
-        Rare { let_go: Vec::new(), tried: Vec::new() }
+        Rare { ask: None, accompany: None, let_go: Vec::new(), tried: Vec::new() }
     }
 }
 
@@ -135,8 +135,6 @@ impl<L, W> Default for Todo<L, W> {
             more: Vec::new(),
             cancel: false,
             fetch: None,
-            ask: None,
-            accompany: None,
             wake: None,
             wake_all: Vec::new(),
             rare: None,
@@ -147,14 +145,13 @@ impl<L, W> Default for Todo<L, W> {
 impl<L, W> Todo<L, W> {
     /// Whether there is nothing to do but to wake waiters: most often, this is all.
     pub fn only_wakes(&self) -> bool {
-        let leases = self.release.is_some() || self.ask.is_some() || self.accompany.is_some();
         let drives = self.cancel || self.fetch.is_some();
-        self.more.is_empty() && self.rare.is_none() && !leases && !drives
+        self.release.is_none() && self.more.is_empty() && self.rare.is_none() && !drives
     }
 
-    /// Delete the node of this lease as well.
-    pub fn let_go(&mut self, lease: Arc<L>) {
-        self.rare.get_or_insert_default().let_go.push(lease);
+    /// What is rarely to be done.
+    pub fn rare(&mut self) -> &mut Rare<L, W> {
+        self.rare.get_or_insert_default()
     }
 
     /// This waiter was given what it wants: whether it only tried matters to those whom it stops.
@@ -163,7 +160,7 @@ impl<L, W> Todo<L, W> {
         W: Copy,
     {
         if waiter.once {
-            self.rare.get_or_insert_default().tried.push((waiter.who, waiter.wants));
+            self.rare().tried.push((waiter.who, waiter.wants));
         }
     }
 

@@ -72,7 +72,9 @@ impl<E: Engine> Queue<E> {
             inner.driver = Some(looks.clone());
             (fetch, looks)
         });
-        let accompany = todo.accompany.map(|lease| {
+        let Rare { ask, accompany, let_go, tried } =
+            todo.rare.map(|rare| *rare).unwrap_or_default();
+        let accompany = accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
             inner.companion = Some((Arc::downgrade(&lease), stop.clone()));
             (lease, stop)
@@ -88,7 +90,6 @@ impl<E: Engine> Queue<E> {
         let quiet = todo.release.is_some() || !todo.more.is_empty() || todo.cancel;
         let released = todo.release.into_iter().chain(todo.more);
         let mut deletions: Deletions = released.filter_map(|lease| lease.release()).collect();
-        let Rare { let_go, tried } = todo.rare.map(|rare| *rare).unwrap_or_default();
         let_go.into_iter().for_each(|lease| lease.let_go());
         if let Some((fetch, looks)) = fetch {
             let (queue, stop) = (self.clone(), looks.as_ref().clone());
@@ -96,7 +97,7 @@ impl<E: Engine> Queue<E> {
             let spawner = lane_permit.lane().spawner().clone();
             spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, fetch, looks));
         }
-        if let Some(told) = todo.ask.and_then(|lease| E::ask_behind(self, lease)) {
+        if let Some(told) = ask.and_then(|lease| E::ask_behind(self, lease)) {
             deletions = deletions.and_later(told);
         }
         if let Some((lease, stop)) = accompany {

@@ -127,7 +127,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             todo.fetch = self.fetch();
         } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
             // The limit is reached: the node stays open to newcomers only if nobody is behind it.
-            todo.ask = open;
+            todo.rare().ask = open;
         }
         (Joined::Waits(place), todo)
     }
@@ -165,6 +165,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             !goes
         });
         over.retain(|lease| !self.apart.iter().any(|(other, _)| Arc::ptr_eq(other, lease)));
-        over.into_iter().for_each(|lease| todo.let_go(lease));
+        if !over.is_empty() {
+            todo.rare().let_go = over;
+        }
     }
 }

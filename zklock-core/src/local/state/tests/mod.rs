@@ -163,7 +163,8 @@ fn a_node_lingers_also_if_who_waited_here_has_given_up() {
         let mut state = State::new(false);
         state.phase = Phase::Asking { lease: node.clone(), mode: Mode::Mutex, until };
         let todo = state.asked(&node, behind, &by);
-        assert_eq!((todo.accompany.is_some(), todo.release.is_none()), (lingers, lingers));
+        let keeps = todo.rare.is_some_and(|rare| rare.accompany.is_some());
+        assert_eq!((keeps, todo.release.is_none()), (lingers, lingers));
         let (next, _) = state.linger_on(&node, false, now);
         assert_eq!(next, lingers.then_some(later));
     }
@@ -229,7 +230,7 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
         if todo.release.is_some() {
             return (now, numbers.get() - before.get());
         }
-        if todo.ask.is_some() {
+        if todo.rare.is_some_and(|rare| rare.ask.is_some()) {
             // It is behind the node if the server knows of it when the question arrives.
             let behind = rival <= now + ANSWER / 2;
             steps.insert((now + ANSWER, Step::Answered(behind)));
