@@ -252,10 +252,10 @@ impl Engine for Locks {
             return (queue.refuse(itself::stuck()), None);
         }
         let of_own = |by: Arc<Grant>| by.kept_by(&is_own).map(|keeper| (by, keeper));
-        let own = own.into_inner().or_else(|| beside.into_iter().find_map(of_own));
-        let elsewhere =
-            if own.is_none() && others_may_hold { queue.elsewhere() } else { Vec::new() };
-        let own = own.or_else(|| elsewhere.into_iter().find_map(of_own));
+        let mut own = own.into_inner();
+        if own.is_none() && others_may_hold {
+            own = beside.into_iter().chain(queue.elsewhere()).find_map(of_own);
+        }
         (joined, own.map(|(by, keeper)| queue.perhaps(&by, keeper)))
     }
 
