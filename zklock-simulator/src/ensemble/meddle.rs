@@ -51,6 +51,18 @@ impl Ensemble {
         })
     }
 
+    /// Whether another program had a node below a path at that moment or since then.
+    pub fn was_contended_since(&self, below: &str, since: u64) -> bool {
+        self.0.look(|machine| {
+            let strange = |life: &Life| {
+                life.owner >= STRANGERS
+                    && life.path.starts_with(below)
+                    && life.gone.is_none_or(|(at, _)| at >= since)
+            };
+            machine.journal.lives().iter().rev().any(strange)
+        })
+    }
+
     /// The nodes below a path of other programs: their paths and czxids.
     pub fn strangers(&self, below: &str) -> Vec<(String, i64)> {
         self.0.look(|machine| {
@@ -94,7 +106,7 @@ impl Machine {
         let latency = self.options.weather.latency;
         let when = latency * [0, 2, 4][self.world.choose(3) as usize];
         let then = when + latency * [0, 1, 3][self.world.choose(3) as usize];
-        let lives = latency * [2, 20, 500][self.world.choose(3) as usize];
+        let lives = latency * [2, 20, 500, 5_000][self.world.choose(4) as usize];
         self.after(when, Event::Outside(Operation::Delete { path: path.clone() }));
         self.after(then + 1, Event::Take { path, lives });
     }

@@ -337,6 +337,25 @@ pub const MIX: &[Profile] = &[
         ..UNANSWERED
     },
     Profile {
+        name: "step-downs",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        layouts: 1_000,
+        locks: 1,
+        rounds: 6,
+        kinds_of_faults: Faults::Clears,
+        faults: 20,
+        strikes: 0,
+        cancels: 0,
+        nests: 0,
+        lasts: 3,
+        forgets: 150,
+        retakes: 80,
+        long: 500,
+        steps_down: true,
+        ..GENERAL
+    },
+    Profile {
         name: "old-lists",
         kinds: true,
         shape: Shape::Permits,

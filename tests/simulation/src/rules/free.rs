@@ -31,6 +31,7 @@ impl Ledger {
 
     /// A lock that somebody waits for and that nobody has had for so long.
     fn free_for(&self, state: &State, now: u64, long: u64) -> Option<&'static str> {
+        let since = now.saturating_sub(long);
         let long = |at: u64| at + long <= now;
         let is_free = |lock: usize| {
             let plan = &self.plans[lock];
@@ -41,7 +42,7 @@ impl Ledger {
                 && !state.held.values().any(|held| held.entry.lock == lock)
                 && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
                 && !self.has_locks_below(plan)
-                && self.store.ensemble().strangers(&plan.queue()).is_empty()
+                && !self.store.ensemble().was_contended_since(&plan.queue(), since)
         };
         let mut waits = state.asks.values().filter(|ask| {
             let waits = ask.until > now && long(ask.since);
@@ -121,7 +122,7 @@ impl Ledger {
                 && long(state.let_go.get(&lock))
                 && long(state.granted.get(&lock))
                 // Another program waits for its turn, and makes no use of it.
-                && self.store.ensemble().strangers(&plan.queue()).is_empty()
+                && !self.store.ensemble().was_contended_since(&plan.queue(), now.saturating_sub(LONG))
                 && waits(lock)
                 && state.room.get(&lock).is_some_and(|at| at + LONG <= now)
                 && !is_misled(lock, plan)

@@ -7,8 +7,8 @@ use super::ledger::{Entry, Ledger};
 use crate::store::Ended;
 
 impl Ledger {
-    /// What a node is granted by was read no longer ago than answers are waited for at first: what was read before one
-    /// that is missing is read again when that is there. So a node that is granted has not been gone for longer.
+    /// What a node is granted by was read just now: what was read before an answer that is missing is read again when
+    /// that is there. So a node that is granted has not been gone for longer than answers are under way.
     pub(super) fn check_lately(
         &self,
         who: &str,
@@ -18,7 +18,7 @@ impl Ledger {
     ) {
         let Some((at, Ended::ByOthers)) = gone else { return };
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
-        if now <= at + self.timeout / 6 + UNDER_WAY {
+        if now <= at + UNDER_WAY {
             return;
         }
         let (ensemble, czxid) = (self.store.ensemble(), entry.view.fencing_token().czxid());
