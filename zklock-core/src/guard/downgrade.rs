@@ -55,6 +55,11 @@ impl RwLockWriteGuard {
         }
         // From here on, no call nested in this one can acquire the lock for writing.
         let Some(writer) = self.hold.take_only() else {
+            if self.hold.grant().is_none() {
+                // It was lost in a downgrade before this one.
+                let lost = self.grant.lost_error();
+                return Err(self.stays(lost.on(lock)));
+            }
             let why = "a write lock that a nested call holds as well cannot be downgraded; end \
                        that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));

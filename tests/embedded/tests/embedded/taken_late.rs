@@ -261,7 +261,12 @@ async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
     store.faults(session.zookeeper_session().unwrap().id).expire();
     let refused = downgrading.await.unwrap_err();
     assert!(refused.error().is_lost(), "{refused}");
-    assert!(!refused.into_guard().is_valid());
+    let writing = refused.into_guard();
+    assert!(!writing.is_valid());
+    // Nothing is nested in it.
+    let refused = writing.downgrade().await.unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    drop(refused);
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     drop(session.rw_lock("a").unwrap().write().await.unwrap());
 }

@@ -49,7 +49,7 @@ impl State {
 }
 
 impl Ledger {
-    /// Whether nobody else of a process has a lock, be it valid or lost.
+    /// Whether nobody else of a process has a lock, be it valid or lost, nor a detached guard.
     pub fn has_it_alone(&self, lock: usize, process: &Process) -> bool {
         let (state, who) = (self.lock(), current_task());
         let near = |of: usize, by: &Process| of == lock && by.id() == process.id();
@@ -57,7 +57,8 @@ impl Ledger {
         let mut held =
             state.held.values().filter(|held| near(held.entry.lock, &held.entry.process));
         let mut scopes = state.scopes.held().filter(|scope| near(scope.lock, &scope.process));
-        !held.any(|held| other(held.entry.who)) && !scopes.any(|scope| other(scope.who))
+        !held.any(|held| other(held.entry.who))
+            && !scopes.any(|scope| other(scope.who) || scope.detached)
     }
 
     /// Whoever has lost a lock keeps its node.

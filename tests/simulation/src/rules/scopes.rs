@@ -42,6 +42,8 @@ pub(super) struct Scope {
     pub(super) went_on: bool,
     /// Which task acquired its guard.
     pub(super) who: Caller,
+    /// Whether its guard was detached: another task may keep it.
+    pub(super) detached: bool,
     /// Since when its guard is not valid.
     pub(super) lost: Option<u64>,
 }
@@ -160,6 +162,13 @@ impl Inner {
         nested
     }
 
+    /// Its guard is detached.
+    pub fn is_detached(&self) {
+        if let Some(scope) = self.ledger.lock().scopes.all.get_mut(&self.id) {
+            scope.detached = true;
+        }
+    }
+
     /// Its guard has not stepped down.
     pub fn goes_on(&self) {
         if let Some(scope) = self.ledger.lock().scopes.all.get_mut(&self.id) {
@@ -207,7 +216,20 @@ impl Ledger {
         let (process, view) = (process.clone(), guard.view());
         let (held, closed, went_on) = (true, false, false);
         let lost = None;
-        let scope = Scope { lock, process, view, reads, around, held, closed, went_on, who, lost };
+        let detached = false;
+        let scope = Scope {
+            lock,
+            process,
+            view,
+            reads,
+            around,
+            held,
+            closed,
+            went_on,
+            who,
+            detached,
+            lost,
+        };
         state.scopes.all.insert(id, scope);
         Inner { ledger: self.clone(), id }
     }

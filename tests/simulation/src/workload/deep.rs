@@ -245,6 +245,9 @@ impl Task {
             _ => guard,
         };
         let (lock, detached) = (place.lock, how == 1);
+        if detached {
+            noted.is_detached();
+        }
         let deep = Deep { lock, noted, _holding: holding, guard, detached, _asking: asking };
         self.stay(place, deep).await
     }
