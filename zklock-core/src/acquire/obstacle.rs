@@ -12,7 +12,7 @@ use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 use crate::layout::nested::is_other_lock;
 use crate::name::path::name_of;
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Since};
 
 /// The contender that is in the way in ZooKeeper's queue, as the acquire loop last saw it.
 #[derive(Clone, Debug)]
@@ -132,15 +132,26 @@ impl Obstacle {
             },
             Blocked::WhileThere(least) => Ok(*least),
         };
+        // All who ask at the same time share the list.
         let directory = self.head.rsplit_once('/').map_or("", |(directory, _)| directory);
-        let names = match self.generation.coordinator().children(directory).await {
+        let listing = self.generation.list(directory, &self.driver, Since::Before);
+        // If the driver panics over the names, the attempt is told.
+        let queue = match listing.await.unwrap_or(Err(RequestError::ConnectionLoss)) {
             Err(RequestError::NoNode) => return Ok(false),
-            names => names?,
+            listed => &listed?.queue,
         };
         Ok(match least {
-            Ok(least) => self.driver.queue(&names).len() >= least,
-            Err(paths) => paths.iter().all(|path| names.iter().any(|name| name == name_of(path))),
+            Ok(least) => queue.len() >= least,
+            Err(paths) => {
+                paths.iter().all(|path| queue.iter().any(|one| one.name == name_of(path)))
+            }
         })
+    }
+
+    /// Whether the first one alone keeps the lock from whoever waits for it.
+    pub(crate) fn is_enough(&self) -> bool {
+        let alone = matches!(self.mode, Mode::Mutex | Mode::Write);
+        alone && self.driver.most().is_none_or(|most| most == 1)
     }
 
     /// Whether a node is there, and a contender.

@@ -33,7 +33,11 @@ impl AcquireLoop<'_> {
             let (seen, others) = (looked.queue.len(), self.others(&looked.queue, ""));
             drop(looked);
             match (seen + self.request.together).saturating_sub(most) {
-                0 => return Ok(()),
+                0 => {
+                    // The list of the next question has its own node in it.
+                    self.see(None);
+                    return Ok(());
+                }
                 excess => {
                     let limit = &mut limit;
                     known = self.crowded(generation, seen, others, excess, None, limit).await?;

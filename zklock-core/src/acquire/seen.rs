@@ -8,6 +8,7 @@ use futures_lite::future::or;
 use tokio::sync::Notify;
 
 use crate::acquire::obstacle::Obstacle;
+use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
@@ -58,10 +59,10 @@ impl Seen {
         obstacle.as_ref().is_some_and(|obstacle| !obstacle.is_old)
     }
 
-    /// Asks who is in the way, as [`Obstacle::ask`]; `None` if nobody is known to be. What the attempt waits for may
-    /// have happened without its being told, where an answer or a notification is lost: then it lists the queue
-    /// again.
-    pub async fn ask(&self) -> Option<Result<LockError, RequestError>> {
+    /// Asks who is in the way, as [`Obstacle::ask`], and returns what is known at that time; `None` if nobody is known
+    /// to be. What the attempt waits for may have happened without its being told, where an answer or a notification
+    /// is lost: then it lists the queue again.
+    pub async fn ask(&self, until: Instant) -> Option<Result<LockError, RequestError>> {
         let obstacle = self.get()?;
         let (mut blocked, mut is_blocked) = (pin!(obstacle.is_blocked()), None);
         let told = or(obstacle.ask(), async {
@@ -70,15 +71,16 @@ impl Seen {
         });
         let told = told.await;
         if is_blocked.is_none() {
-            // It was asked right behind the other, and answers come in order: it is here at once, or lost.
-            let clock = obstacle.generation().lease().clock().clone();
-            is_blocked = Deadline::after(clock, times::CONTENDER).bound(blocked).await.ok();
+            // It was asked at the same time, and answers come in order: it is here soon, or lost.
+            let clock = obstacle.generation().lease().clock();
+            let soon = (clock.now() + times::LATE_HOLDER).min(until - times::SHORTEST_TRY);
+            is_blocked = Deadline::at(clock.clone(), soon).bound(blocked).await.ok();
+        }
+        if let Some(Ok(false)) = is_blocked {
+            self.list_again(&obstacle);
+            return told.ok().filter(|_| obstacle.is_enough()).map(Ok);
         }
         match (told, is_blocked) {
-            (Ok(_) | Err(RequestError::NoNode), Some(Ok(false))) => {
-                self.list_again(&obstacle);
-                None
-            }
             // The first one has left, and somebody else who is ahead has not.
             (Err(RequestError::NoNode), Some(Ok(true))) => {
                 Some(Ok(LockError::new(ErrorKind::Busy, "")))
@@ -88,10 +90,14 @@ impl Seen {
         }
     }
 
-    /// Makes the attempt list the queue again, unless it has since.
+    /// Makes the attempt list the queue again, unless it has since. Until then, nobody is known to be in the way.
     fn list_again(&self, obstacle: &Obstacle) {
-        let is_same = |now: Obstacle| Arc::ptr_eq(&now.head, &obstacle.head);
-        if self.get().is_some_and(is_same) {
+        let seen = {
+            let mut now = self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+            now.take_if(|now| Arc::ptr_eq(&now.head, &obstacle.head))
+        };
+        // Not under the mutex: whoever is woken may set who is in the way.
+        if seen.is_some() {
             self.0.anew.notify_waiters();
         }
     }

@@ -335,9 +335,9 @@ impl Engine for Locks {
         is_held.then(|| (lease.clone(), state.holders().find_map(Weak::upgrade)))
     }
 
-    async fn ask(queue: &LockQueue) -> Option<Result<LockError, RequestError>> {
+    async fn ask(queue: &LockQueue, until: Instant) -> Option<Result<LockError, RequestError>> {
         let seen = queue.lock().looks()?.clone();
-        let asked = catch(queue.layout(), async { Ok(seen.ask().await) });
+        let asked = catch(queue.layout(), async { Ok(seen.ask(until).await) });
         // The result of the driver is that of the caller.
         asked.await.unwrap_or_else(|error| Some(Ok(error)))
     }

@@ -291,19 +291,19 @@ impl Engine for Permits {
         Some((by.lease.clone(), Some(by.clone())))
     }
 
-    async fn ask(queue: &PermitQueue) -> Option<Result<LockError, RequestError>> {
+    async fn ask(queue: &PermitQueue, until: Instant) -> Option<Result<LockError, RequestError>> {
         let (looks, permits) = {
             let inner = queue.lock();
             (inner.looks()?.clone(), inner.state.fetching()?.wants.permits as usize)
         };
         if looks.leases.get().is_some() {
-            return looks.leases.ask().await;
+            return looks.leases.ask(until).await;
         }
         let other = looks.locks.get()?;
         match queue.find_holder(&other, permits).await {
             Ok(Some((_, busy))) => Some(Ok(busy)),
             // Who is ahead in the inner lock may be about to take the last permit, or have left.
-            Ok(None) => looks.locks.ask().await.map(|asked| asked.map(|_| busy(None))),
+            Ok(None) => looks.locks.ask(until).await.map(|asked| asked.map(|_| busy(None))),
             Err(error) => Some(Err(error)),
         }
     }

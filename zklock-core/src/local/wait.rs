@@ -174,7 +174,7 @@ async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hol
         Some(busy) => busy,
         None => {
             let limit = Deadline::after(queue.session().clock().clone(), limit);
-            match limit.bound(E::ask(&queue)).await {
+            match limit.bound(E::ask(&queue, limit.instant())).await {
                 Ok(Some(Ok(busy))) => busy,
                 Ok(None) => busy(None),
                 Ok(Some(Err(error))) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
@@ -318,7 +318,7 @@ async fn ask<E: Engine>(
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
-        match deadline.bound(E::ask(queue)).await {
+        match deadline.bound(E::ask(queue, deadline.instant())).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
             Ok(Some(Err(error))) => return refused(error).ok_or(Silent),
             Ok(None) | Err(_) => {}

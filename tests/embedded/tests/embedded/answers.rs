@@ -428,6 +428,32 @@ async fn a_lock_is_busy_with_who_is_ahead_once_the_first_has_left() {
     assert!(asked.iter().all(|request| request.op != Op::Children), "{asked:?}");
 }
 
+/// Who waited between has given up just now, or so that the waiter did not hear of it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_busy_with_its_holder_though_another_has_left_unheard() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let mut paths = Vec::new();
+    for one in ["1", "2", "3"] {
+        let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
+        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    let wanted = mutex.clone();
+    let waiting =
+        crate::spawn(async move { wanted.acquire_timeout(Duration::from_millis(500)).await });
+    sleep(Duration::from_millis(50)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::forget_reply().on(Op::Children));
+    for gone in &paths[1..] {
+        raw.delete(gone).await.unwrap();
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error:#}");
+    assert!(paths[0].ends_with(&error.holder().unwrap().node), "{error:#}");
+}
+
 /// ZooKeeper answers, although it does not say who is in the way.
 #[tokio::test(start_paused = true)]
 async fn who_may_not_ask_for_the_holder_is_told_so() {

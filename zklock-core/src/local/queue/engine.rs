@@ -104,9 +104,11 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
         now: Instant,
     ) -> Option<(Arc<Lease>, Option<Arc<Grant>>)>;
 
-    /// Asks ZooKeeper who is in the way of the running driver, and returns the error of a busy lock.
+    /// Asks ZooKeeper who is in the way of the running driver, and returns the error of a busy lock, by what is
+    /// known at that time.
     fn ask(
         queue: &Queue<Self>,
+        until: Instant,
     ) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
 
     /// As that of [`GrantSource`](crate::local::grant::GrantSource).
