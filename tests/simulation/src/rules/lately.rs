@@ -26,7 +26,7 @@ impl Ledger {
         let told = |life: &Life| !ensemble.is_unheard(life) && !self.store.is_killed(life.owner);
         let told = ensemble.life(path, Some(czxid as i64)).is_some_and(|life| told(&life));
         // Of several permits, and of several locks, one waits for the others.
-        let several = entry.view.fencing_tokens().len() > 1;
+        let several = entry.view.fencing_tokens().len() > 1 || entry.has_other_nodes();
         let alone = !several && !self.was_part(entry.lock, &entry.process, at);
         // What was held, lingers or rests is granted later than it was read.
         let rests = plan.lingers || plan.hold() + plan.delay() > 0;
