@@ -277,9 +277,15 @@ impl Proxy {
         self.refuse(true);
         let limit = Instant::now() + Duration::from_secs(10);
         loop {
-            match RawClient::resume(&upstream.to_string(), &key).and_then(RawClient::close) {
+            let resumed = RawClient::resume(&upstream.to_string(), &key);
+            let closed = resumed.and_then(|client| {
+                // A connection that the client had opened before may arrive after ours: then the server
+                // closes that one with the session, and does not answer here.
+                client.set_read_timeout(Some(Duration::from_secs(1)));
+                client.close()
+            });
+            match closed {
                 Ok(()) | Err(RawError::Expired) => break,
-                // A connection that it had opened before may still have arrived after ours.
                 Err(_) if Instant::now() < limit => {}
                 Err(err) => panic!("cannot end session {id:#x}: {err}"),
             }
