@@ -67,7 +67,7 @@ enum Next {
     /// No contender is in the way.
     Grant,
     /// Wait until one of these nodes is deleted, which may be the grant.
-    Wait { obstacle: Obstacle, paths: Arc<[String]>, deletion_grants: bool },
+    Wait { obstacle: Obstacle, deletion_grants: bool },
     /// There are too many nodes, by this number; any of the others may leave.
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
@@ -184,10 +184,8 @@ impl AcquireLoop<'_> {
                 Enqueued::Mine(node, mine, known) => break (node, mine, known, again_at),
                 Enqueued::Taken(path) => path,
             };
-            let waiting_for = [path.clone()];
-            let blocked = Blocked::by(&path);
-            let obstacle = self.obstacle(generation, path, 1, blocked);
-            let waiting = self.stand_behind(obstacle, &waiting_for, None, None, &mut give_way);
+            let obstacle = self.obstacle(generation, &path, 1, Blocked::by(&path));
+            let waiting = self.stand_behind(obstacle, None, None, &mut give_way);
             // One future, so that no waiter keeps what is in between.
             let waited = async {
                 waiting.await?;
@@ -238,9 +236,9 @@ impl AcquireLoop<'_> {
                         Err(node) => Box::pin(self.grant(generation, node, is_own)).await,
                     };
                 }
-                Next::Wait { obstacle, paths, deletion_grants } => {
+                Next::Wait { obstacle, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
-                    let waiting = self.stand_behind(obstacle, &paths, age, own, &mut give_way);
+                    let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
                     match Box::pin(waiting).await? {
                         Woken::Gone if deletion_grants => {
                             return Box::pin(self.grant(generation, node, true)).await;
@@ -274,18 +272,17 @@ impl AcquireLoop<'_> {
             Verdict::Held => Next::Grant,
             Verdict::Wait { predecessor, deletion_grants, ahead } => {
                 let head = queue.first().map_or(&predecessor, |head| &head.name);
-                let paths: Arc<[String]> = Arc::from([path_of(&predecessor)]);
-                let obstacle =
-                    self.obstacle(generation, path_of(head), ahead, Blocked::By(paths.clone()));
+                let blocked = Blocked::by(&path_of(&predecessor));
+                let obstacle = self.obstacle(generation, &path_of(head), ahead, blocked);
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                Next::Wait { obstacle, paths, deletion_grants }
+                Next::Wait { obstacle, deletion_grants }
             }
             Verdict::WaitForAny { predecessors, ahead } => {
                 let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
-                let paths: Arc<[String]> = predecessors.iter().map(|name| path_of(name)).collect();
-                let obstacle = self.obstacle(generation, head, ahead, Blocked::By(paths.clone()));
+                let paths = predecessors.iter().map(|name| path_of(name)).collect();
+                let obstacle = self.obstacle(generation, &head, ahead, Blocked::By(paths));
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                Next::Wait { obstacle, paths, deletion_grants: false }
+                Next::Wait { obstacle, deletion_grants: false }
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(queue, &mine.name);
@@ -319,31 +316,19 @@ impl AcquireLoop<'_> {
     pub(crate) fn obstacle(
         &self,
         generation: &Arc<Generation>,
-        head: String,
+        head: &str,
         ahead: usize,
         blocked: Blocked,
     ) -> Obstacle {
-        let (generation, driver) = (generation.clone(), self.target.driver.clone());
-        let (head, mode, passed) = (head.into(), self.request.mode, self.passed().clone());
-        let (is_next, unavailable, is_old) = (ahead == 1, None, false);
-        Obstacle {
-            generation,
-            driver,
-            head,
-            mode,
-            ahead,
-            is_next,
-            unavailable,
-            blocked,
-            passed,
-            is_old,
-        }
+        let (driver, mode) = (&self.target.driver, self.request.mode);
+        let obstacle = Obstacle::new(generation, driver, head, (mode, ahead), blocked);
+        Obstacle { passed: self.passed().clone(), ..obstacle }
     }
 
     /// Where nobody is in the way, and the lock is unavailable all the same.
     pub(crate) fn of_directory(&self, generation: &Arc<Generation>) -> Obstacle {
         let directory = self.directory();
-        self.obstacle(generation, directory.to_owned(), 0, Blocked::by(directory))
+        self.obstacle(generation, directory, 0, Blocked::by(directory))
     }
 
     pub(crate) fn passed(&self) -> &Passed {
@@ -359,17 +344,16 @@ impl AcquireLoop<'_> {
     pub(crate) async fn stand_behind(
         &self,
         obstacle: Obstacle,
-        paths: &[String],
         age: Option<Age>,
         mut own: Option<&mut QueuedNode>,
         give_way: &mut Option<Instant>,
     ) -> Result<Woken, Setback> {
-        Box::pin(self.check_that_somebody_goes(&obstacle, paths, age)).await?;
+        Box::pin(self.check_that_somebody_goes(&obstacle, obstacle.paths(), age)).await?;
         if self.request.once {
-            return Box::pin(self.refuse(obstacle, paths, give_way)).await.map(|()| Woken::News);
+            return Box::pin(self.refuse(obstacle, give_way)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
-        let waiting = self.wait_for(&obstacle.generation, paths, own.as_deref_mut());
+        let waiting = self.wait_for(&obstacle.generation, obstacle.paths(), own.as_deref_mut());
         let woken = self.until_anew(waiting).await;
         self.seen.outdate();
         if woken.is_none()
@@ -398,13 +382,13 @@ impl AcquireLoop<'_> {
     pub(crate) async fn refuse(
         &self,
         obstacle: Obstacle,
-        paths: &[String],
         give_way: &mut Option<Instant>,
     ) -> Result<(), Setback> {
         let clock = self.lane_permit.lane().clock();
         let has_time = |until: &Option<Instant>| until.is_none_or(|until| clock.now() < until);
         let may_wait = obstacle.is_next && has_time(give_way);
         let head = [obstacle.head.to_string()];
+        let paths = obstacle.paths();
         let paths = if paths.len() > 1 { paths } else { &head };
         let asked = match obstacle.ask().await {
             Ok(busy) if may_wait => {

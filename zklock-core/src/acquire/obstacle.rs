@@ -78,23 +78,38 @@ impl Obstacle {
         &self.generation
     }
 
-    /// The same for a permit with this number of contenders ahead.
-    pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
-        let (generation, driver) = (self.generation.clone(), driver.clone());
-        let (head, passed) = (path.into(), Passed::default());
-        let (mode, is_next, unavailable, is_old) = (Mode::Permit, true, None, false);
-        let blocked = Blocked::by(path);
+    /// This contender is first, with so many ahead of who acquires the lock in this mode.
+    pub(crate) fn new(
+        generation: &Arc<Generation>,
+        driver: &Arc<dyn LockDriver>,
+        head: &str,
+        (mode, ahead): (Mode, usize),
+        blocked: Blocked,
+    ) -> Obstacle {
         Obstacle {
-            generation,
-            driver,
-            head,
+            generation: generation.clone(),
+            driver: driver.clone(),
+            head: head.into(),
             mode,
             ahead,
-            is_next,
-            unavailable,
+            is_next: ahead == 1,
+            unavailable: None,
             blocked,
-            passed,
-            is_old,
+            passed: Passed::default(),
+            is_old: false,
+        }
+    }
+
+    /// The same for a permit with this number of contenders ahead.
+    pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
+        Obstacle::new(&self.generation, driver, path, (Mode::Permit, ahead), Blocked::by(path))
+    }
+
+    /// The nodes of which one is to be deleted, if it waits for that.
+    pub(crate) fn paths(&self) -> &[String] {
+        match &self.blocked {
+            Blocked::By(paths) => paths,
+            Blocked::WhileThere(_) => &[],
         }
     }
 
@@ -125,13 +140,12 @@ impl Obstacle {
     ///
     /// The error of the read.
     pub(crate) async fn is_blocked(&self) -> Result<bool, RequestError> {
-        let least = match &self.blocked {
-            Blocked::By(paths) => match &**paths {
-                [path] => return self.is_there(path).await,
-                several => Err(several),
-            },
-            Blocked::WhileThere(least) => Ok(*least),
-        };
+        if let [path] = self.paths() {
+            return match self.ask_about(path).await {
+                Err(RequestError::NoNode) => Ok(false),
+                asked => asked.map(|_| true),
+            };
+        }
         // All who ask at the same time share the list.
         let directory = self.head.rsplit_once('/').map_or("", |(directory, _)| directory);
         let listing = self.generation.list(directory, &self.driver, Since::Before);
@@ -140,11 +154,11 @@ impl Obstacle {
             Err(RequestError::NoNode) => return Ok(false),
             listed => &listed?.queue,
         };
-        Ok(match least {
-            Ok(least) => queue.len() >= least,
-            Err(paths) => {
+        Ok(match &self.blocked {
+            Blocked::By(paths) => {
                 paths.iter().all(|path| queue.iter().any(|one| one.name == name_of(path)))
             }
+            Blocked::WhileThere(least) => queue.len() >= *least,
         })
     }
 
@@ -154,12 +168,9 @@ impl Obstacle {
         alone && self.driver.most().is_none_or(|most| most == 1)
     }
 
-    /// Whether a node is there, and a contender.
-    async fn is_there(&self, path: &str) -> Result<bool, RequestError> {
-        match (Obstacle { head: path.into(), ..self.clone() }).ask().await {
-            Err(RequestError::NoNode) => Ok(false),
-            asked => asked.map(|_| true),
-        }
+    /// Asks about another contender.
+    async fn ask_about(&self, path: &str) -> Result<LockError, RequestError> {
+        Obstacle { head: path.into(), ..self.clone() }.ask().await
     }
 
     /// Whether a holder lingers: the head, of which a busy lock was told, or another one of several.
@@ -177,9 +188,7 @@ impl Obstacle {
         if lingers(busy) || paths.len() < 2 {
             return Ok(lingers(busy));
         }
-        let asked = others.map(|path| async {
-            Obstacle { head: path.as_str().into(), ..self.clone() }.ask().await
-        });
+        let asked = others.map(|path| self.ask_about(path));
         Ok(all(asked).await?.iter().any(lingers))
     }
 

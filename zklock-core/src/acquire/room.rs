@@ -62,14 +62,14 @@ impl AcquireLoop<'_> {
             Some(head) => {
                 // One of them is gone when there are fewer than now by the excess.
                 let blocked = Blocked::WhileThere((there + 1).saturating_sub(excess));
-                self.obstacle(generation, head.clone(), excess, blocked)
+                self.obstacle(generation, head, excess, blocked)
             }
             None => self.closed_to_all(generation),
         };
         self.check_that_somebody_goes(&obstacle, &others, own).await?;
         drop(others);
         if self.request.once {
-            return Box::pin(self.refuse(obstacle, &[], &mut Some(Instant::ORIGIN)))
+            return Box::pin(self.refuse(obstacle, &mut Some(Instant::ORIGIN)))
                 .await
                 .map(|()| None);
         }

@@ -8,6 +8,7 @@ use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Sessi
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
+use zklock_core::coordinator::requests::Coordinator;
 
 use crate::support::{client, contenders, data, on, prompt, store};
 
@@ -330,6 +331,16 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
     }
 }
 
+/// Contenders of another program below this path, one behind the other.
+async fn queued(raw: &dyn Coordinator, below: &str, number: u32) -> Vec<String> {
+    let mut paths = Vec::new();
+    for one in 1..=number {
+        let path = format!("{below}/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
+        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    paths
+}
+
 /// Who was in the way has left, and ZooKeeper does not say who else is.
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
@@ -337,12 +348,7 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
     let mutex = session.mutex("a").unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     let raw = client(&store).await;
-    let ahead = ["1", "2"]
-        .map(|one| format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-"));
-    let mut paths = Vec::new();
-    for path in ahead {
-        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
-    }
+    let paths = queued(&*raw, "/zklock/a", 2).await;
     let waiting =
         crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -411,11 +417,7 @@ async fn a_lock_is_busy_with_who_is_ahead_once_the_first_has_left() {
     let mutex = session.mutex("a").unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     let raw = client(&store).await;
-    let mut paths = Vec::new();
-    for one in ["1", "2", "3", "4"] {
-        let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
-        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
-    }
+    let paths = queued(&*raw, "/zklock/a", 4).await;
     let wanted = mutex.clone();
     let waiting =
         crate::spawn(async move { wanted.acquire_timeout(Duration::from_millis(500)).await });
@@ -435,11 +437,7 @@ async fn a_lock_is_busy_with_its_holder_though_another_has_left_unheard() {
     let mutex = session.mutex("a").unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     let raw = client(&store).await;
-    let mut paths = Vec::new();
-    for one in ["1", "2", "3"] {
-        let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
-        paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
-    }
+    let paths = queued(&*raw, "/zklock/a", 3).await;
     let wanted = mutex.clone();
     let waiting =
         crate::spawn(async move { wanted.acquire_timeout(Duration::from_millis(500)).await });
@@ -498,11 +496,7 @@ async fn a_permit_is_not_busy_with_who_was_ahead_and_has_left() {
     let semaphore = session.semaphore("a", 1).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let raw = client(&store).await;
-    let mut ahead = Vec::new();
-    for one in ["1", "2"] {
-        let one = format!("/zklock/a/locks/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
-        ahead.push(raw.create(&one, b"", NodeKind::EphemeralSequential).await.unwrap().path);
-    }
+    let ahead = queued(&*raw, "/zklock/a/locks", 2).await;
     let waiting =
         crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     sleep(Duration::from_millis(50)).await;
