@@ -239,7 +239,7 @@ impl Ledger {
             }
             None => {
                 let taken = &mut taken[held.entry.lock];
-                *taken = (taken.0 + held.entry.share.0, held.entry.share.1);
+                *taken = (taken.0 + held.entry.share.0, taken.1.max(held.entry.share.1));
                 None
             }
             Some((at, Ended::Expired)) => {

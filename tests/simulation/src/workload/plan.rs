@@ -360,8 +360,10 @@ impl LockPlan {
             (Family::Permits(_), AnyLock::Permits(_, permits)) if self.limited_at => {
                 (*permits, MOST_PERMITS)
             }
-            // Who takes it for something else is not always seen.
-            (Family::Permits(_), AnyLock::Permits(..)) if self.confused => (0, ROOM),
+            // Who takes it for something else is not always seen, and is beside it then.
+            (Family::Permits(_), AnyLock::Permits(_, permits)) if self.confused => {
+                (*permits, 2 * ROOM - 1)
+            }
             (Family::Permits(limit), AnyLock::Permits(_, permits)) => (*permits, limit),
             (_, AnyLock::Read(_)) => (1, ROOM),
             _ => (ROOM, ROOM),
