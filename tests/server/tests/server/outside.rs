@@ -270,8 +270,12 @@ async fn a_writer_whose_node_is_deleted_does_not_step_down_beside_the_next_one()
         bed.until_nodes(name, 2).await;
         bed.delete(writing.node_path());
         let next = soon("the next", waiting).await.unwrap();
-        let reading = soon("its end", writing.downgrade()).await;
-        assert_eq!(reading.unwrap_err().error().kind(), ErrorKind::Lost, "{name}");
+        let refused = soon("its end", writing.downgrade()).await.unwrap_err();
+        assert_eq!(refused.error().kind(), ErrorKind::Lost, "{name}");
+        // Nothing is nested in what it has left.
+        let refused = soon("the same", refused.into_guard().downgrade()).await.unwrap_err();
+        assert_eq!(refused.error().kind(), ErrorKind::Lost, "{name}");
+        drop(refused);
         assert!(next.is_valid());
         bed.until_nodes(name, 1).await;
         next.release().await.unwrap();

@@ -290,3 +290,37 @@ async fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallow
     })
     .await;
 }
+
+/// A lock that a deaf client waits for gets free: until its deadline, it is told of nothing.
+async fn gets_what_is_free(client: Client, other: Session) {
+    const SHORT: Duration = Duration::from_secs(2);
+    for on_a_thread in [false, true] {
+        let rival = client.kind.rival().acquire(&other).await;
+        let deaf = client.proxy.on(Matcher::notification().path(&client.path), Action::Drop);
+        let taking = client.take(Wait::For(SHORT), on_a_thread);
+        let meanwhile = async {
+            tokio::time::sleep(SHORT / 4).await;
+            rival.release().await.unwrap();
+        };
+        let (held, ()) = tokio::join!(taking, meanwhile);
+        let held = held.unwrap();
+        assert!(held.is_valid(), "{:?}", client.kind);
+        assert!(deaf.hits() > 0, "{:?}: nothing was kept from it", client.kind);
+        deaf.release();
+        release(held, on_a_thread).await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_not_told_that_a_lock_is_free_gets_it_before_the_deadline_on_a_busy_day() {
+    let bed = Bed::shared("swallowed-news");
+    let proxy = Arc::new(bed.proxy());
+    let session = bed.session_of_through(T, &proxy).await;
+    let other = bed.session().await;
+    let busy = bed.busy(&[&session, &other]).await;
+    let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy));
+    let waiting = clients.map(|client| gets_what_is_free(client, other.clone()));
+    waiting.into_iter().collect::<JoinSet<_>>().join_all().await;
+    drop(busy);
+    bed.end().await;
+}
