@@ -194,9 +194,10 @@ async fn tell(
 
 fn check(guard: &Held) -> Value {
     // The clock is read first: the remaining time counts from a moment when the lock was certainly
-    // held.
-    let at_ns = now_ns();
+    // held. A lock that is lost was so at a moment after that, which may be late where the process stands still.
+    let asked_ns = now_ns();
     let (valid, remaining) = (guard.is_valid(), guard.remaining().as_millis());
+    let at_ns = if valid { asked_ns } else { now_ns() };
     let remaining_ms = u64::try_from(remaining).unwrap_or(u64::MAX);
     json!({ "valid": valid, "remaining_ms": remaining_ms, "at_ns": at_ns })
 }

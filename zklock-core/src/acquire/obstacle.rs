@@ -12,7 +12,7 @@ use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 use crate::layout::nested::is_other_lock;
 use crate::name::path::name_of;
-use crate::session::generation::{Generation, Since};
+use crate::session::generation::Generation;
 
 /// The contender that is in the way in ZooKeeper's queue, as the acquire loop last saw it.
 #[derive(Clone, Debug)]
@@ -146,11 +146,8 @@ impl Obstacle {
                 asked => asked.map(|_| true),
             };
         }
-        // All who ask at the same time share the list.
         let directory = self.head.rsplit_once('/').map_or("", |(directory, _)| directory);
-        let listing = self.generation.list(directory, &self.driver, Since::Before);
-        // If the driver panics over the names, the attempt is told.
-        let queue = match listing.await.unwrap_or(Err(RequestError::ConnectionLoss)) {
+        let queue = match self.generation.list_together(directory, &self.driver).await {
             Err(RequestError::NoNode) => return Ok(false),
             listed => &listed?.queue,
         };
@@ -165,7 +162,8 @@ impl Obstacle {
     /// Whether the first one alone keeps the lock from whoever waits for it.
     pub(crate) fn is_enough(&self) -> bool {
         let alone = matches!(self.mode, Mode::Mutex | Mode::Write);
-        alone && self.driver.most().is_none_or(|most| most == 1)
+        // A driver that wraps another one need not say how many hold the lock.
+        alone && self.paths().len() < 2 && self.driver.most().is_none_or(|most| most == 1)
     }
 
     /// Asks about another contender.

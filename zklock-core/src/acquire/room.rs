@@ -21,9 +21,12 @@ impl AcquireLoop<'_> {
         let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
         let mut known = None;
         loop {
-            // Without a directory there are no nodes in it.
             let listed = self.list(generation, known.take(), Since::Now).await?;
-            let Some(looked) = listed else { return Ok(()) };
+            let Some(looked) = listed else {
+                // Without a directory there are no nodes in it.
+                self.see(None);
+                return Ok(());
+            };
             // Nodes of another kind take up places. They are looked for again once the own node exists.
             let signs = self.signs(&looked);
             if !signs.is_empty() {

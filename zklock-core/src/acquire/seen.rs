@@ -1,6 +1,5 @@
 //! What an attempt to acquire shares with its queue.
 
-use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,6 +7,7 @@ use futures_lite::future::or;
 use tokio::sync::Notify;
 
 use crate::acquire::obstacle::Obstacle;
+use crate::acquire::setback::refused;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
@@ -64,29 +64,44 @@ impl Seen {
     /// is lost: then it lists the queue again.
     pub async fn ask(&self, until: Instant) -> Option<Result<LockError, RequestError>> {
         let obstacle = self.get()?;
-        let (mut blocked, mut is_blocked) = (pin!(obstacle.is_blocked()), None);
-        let told = or(obstacle.ask(), async {
-            is_blocked = Some(blocked.as_mut().await);
-            pending().await
+        let (mut told, mut asking) = (None, pin!(obstacle.ask()));
+        let mut is_blocked = None;
+        let mut blocking = pin!(async {
+            let is_blocked = obstacle.is_blocked().await;
+            if let Ok(false) = is_blocked {
+                self.list_again(&obstacle);
+            }
+            is_blocked
         });
-        let told = told.await;
-        if is_blocked.is_none() {
-            // It was asked at the same time, and answers come in order: it is here soon, or lost.
-            let clock = obstacle.generation().lease().clock();
-            let soon = (clock.now() + times::LATE_HOLDER).min(until - times::SHORTEST_TRY);
-            is_blocked = Deadline::at(clock.clone(), soon).bound(blocked).await.ok();
-        }
-        if let Some(Ok(false)) = is_blocked {
-            self.list_again(&obstacle);
-            return told.ok().filter(|_| obstacle.is_enough()).map(Ok);
+        let first = or(async { told = Some(asking.as_mut().await) }, async {
+            is_blocked = Some(blocking.as_mut().await);
+        });
+        first.await;
+        // Both were asked at the same time, and answers come in order: the other one is here soon, or lost.
+        let clock = obstacle.generation().lease().clock();
+        let soon = (clock.now() + times::LATE_HOLDER).min(until - times::SHORTEST_TRY);
+        let soon = Deadline::at(clock.clone(), soon);
+        if told.is_none() {
+            told = soon.bound(asking).await.ok();
+        } else if is_blocked.is_none() {
+            is_blocked = soon.bound(blocking).await.ok();
         }
         match (told, is_blocked) {
-            // The first one has left, and somebody else who is ahead has not.
-            (Err(RequestError::NoNode), Some(Ok(true))) => {
-                Some(Ok(LockError::new(ErrorKind::Busy, "")))
+            (Some(Ok(busy)), Some(Ok(true))) => Some(Ok(busy)),
+            // Nobody may say who else is there.
+            (Some(Ok(busy)), Some(Err(error))) if refused(error.clone()).is_some() => {
+                Some(Ok(busy))
             }
-            (Err(RequestError::NoNode), unknown) => Some(Err(unknown?.err()?)),
-            (told, _) => Some(told),
+            (Some(Ok(busy)), _) => obstacle.is_enough().then_some(Ok(busy)),
+            (_, Some(Ok(false))) => None,
+            // The first one has left, and somebody else who is ahead has not.
+            (Some(Err(RequestError::NoNode)), Some(Ok(true))) => Some(Ok(busy_without_holder())),
+            (Some(Err(RequestError::NoNode)), unknown) => Some(Err(unknown?.err()?)),
+            (Some(Err(error)), _) => Some(Err(error)),
+            // Whoever has time asks once more who is first.
+            (None, Some(Ok(true))) if clock.now() + times::LATE_HOLDER < until => None,
+            (None, Some(Ok(true))) => Some(Ok(busy_without_holder())),
+            (None, unknown) => Some(Err(unknown?.err()?)),
         }
     }
 
@@ -131,4 +146,9 @@ impl Seen {
             }
         }
     }
+}
+
+/// Somebody is ahead, of whom nothing more is known.
+fn busy_without_holder() -> LockError {
+    LockError::new(ErrorKind::Busy, "")
 }

@@ -238,7 +238,6 @@ async fn insist<E: Engine>(
     let ahead = ask_ahead(timeout);
     let queue = &place.queue().clone();
     let clock = queue.session().clock();
-    let here = place.place();
     let is_heard = queue.session().events().are_heard();
     let mut number = if is_heard { *tries.start() } else { *tries.end() };
     let answer = loop {
@@ -252,6 +251,8 @@ async fn insist<E: Engine>(
         // A process that was stopped comes late to this point, and asks no longer.
         let left = (end + last).since(clock.now());
         let left = if is_last { left.max(times::HOLDER) } else { left };
+        // It may have got another place since the last try.
+        let here = place.place();
         let mut asking = pin!(ask(queue, here, left));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
@@ -318,13 +319,23 @@ async fn ask<E: Engine>(
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
-        match deadline.bound(E::ask(queue, deadline.instant())).await {
+        let (now, until) = (clock.now(), deadline.instant());
+        // One answer may be lost alone. The first question is kept beside the second: a slow answer is one.
+        let again = async {
+            clock.sleep_until(now + until.since(now) / 2).await;
+            E::ask(queue, until).await
+        };
+        match deadline.bound(futures_lite::future::or(E::ask(queue, until), again)).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
-            Ok(Some(Err(error))) => return refused(error).ok_or(Silent),
+            Ok(Some(Err(error))) => {
+                if let Some(refused) = refused(error) {
+                    return Ok(refused);
+                }
+            }
             Ok(None) | Err(_) => {}
         }
         // Nobody to ask about yet, or who was in the way has left, or the lock passes from one holder of this
-        // process to the next: until ZooKeeper replies, it is not reported as busy.
+        // process to the next, or the connection broke: until ZooKeeper replies, it is not reported as busy.
         if deadline.has_passed() {
             return Err(Silent);
         }

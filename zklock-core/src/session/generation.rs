@@ -24,7 +24,7 @@ pub use self::counts::{KeptNode, PendingDeletion};
 pub use self::held::{HeldNode, OfLock};
 use self::listing::Listings;
 pub use self::listing::{Listed, Listing, Since};
-use self::shared_reads::SharedReads;
+use self::shared_reads::Shared;
 use crate::base::clock::{Clock, Instant};
 use crate::base::times;
 use crate::base::until::until;
@@ -72,7 +72,7 @@ pub struct Generation {
     /// Lists that several callers wait for.
     listings: Listings,
     /// Reads that several callers wait for.
-    shared_reads: SharedReads,
+    shared: Shared,
     /// The number of reconnects.
     reconnects: AtomicU64,
     /// The time of the last reconnect.
@@ -138,7 +138,7 @@ impl Generation {
             phantom: OnceLock::new(),
             head_ages,
             listings: Listings::default(),
-            shared_reads: SharedReads::default(),
+            shared: Shared::default(),
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
             lost_at: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::layout::{Kazoo, Numbered, OneNode, ReadWriteNodes};
+use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes};
 use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
@@ -450,6 +450,80 @@ async fn a_lock_is_busy_with_its_holder_though_another_has_left_unheard() {
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_busy(), "{error:#}");
     assert!(paths[0].ends_with(&error.holder().unwrap().node), "{error:#}");
+}
+
+/// One of two leases is free, and the list that would show it is lost: its answer is not joined by the question
+/// before the deadline, which has one of its own.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_busy_with_one_of_two_holders_when_the_other_has_left() {
+    for fair in [false, true] {
+        let (store, session) = store();
+        let mutex = with(&session, LockOptions::default().fair(fair));
+        let mutex = mutex.with_driver(MaxLeases::new(2, Curator).unwrap());
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let raw = client(&store).await;
+        let paths = queued(&*raw, "/zklock/a", 2).await;
+        let waiting =
+            crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
+        sleep(Duration::from_millis(50)).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.inject(Fault::forget_reply().on(Op::Children));
+        raw.delete(&paths[1]).await.unwrap();
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.is_unavailable(), "fair: {fair}: {error:#}");
+    }
+}
+
+/// The answer about the holder is lost, with its connection or alone, and there is time for another one.
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_hear_who_holds_a_lock_asks_again_before_the_deadline() {
+    for (lost, others) in
+        [(Fault::lose_reply(), 0), (Fault::forget_reply(), 0), (Fault::forget_reply(), 3)]
+    {
+        let (store, session) = store();
+        let mutex = session.mutex("a").unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let raw = client(&store).await;
+        let paths = queued(&*raw, "/zklock/a", 1 + others).await;
+        let waiting =
+            crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(800)).await });
+        sleep(Duration::from_millis(100)).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        let holder = paths[0].rsplit('/').next().unwrap();
+        faults.inject(lost.clone().on(Op::Get).path(holder));
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.is_busy(), "{lost:?}, {others}: {error:#}");
+        let named = error.holder().is_some_and(|named| holder.ends_with(&named.node));
+        assert!(named, "{lost:?}, {others}: {error:#}");
+    }
+}
+
+/// All who ask at the same time share a list.
+#[tokio::test(start_paused = true)]
+async fn many_who_wait_for_permits_ask_with_one_list_before_their_deadline() {
+    let (store, session) = store();
+    let semaphore = session.semaphore("a", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let raw = client(&store).await;
+    let lease = "/zklock/a/leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-";
+    raw.create(lease, b"", NodeKind::EphemeralSequential).await.unwrap();
+    queued(&*raw, "/zklock/a/locks", 1).await;
+    let waiting: Vec<_> = (0..100)
+        .map(|_| {
+            let semaphore = semaphore.clone();
+            let timeout = Duration::from_millis(800);
+            crate::spawn(async move { semaphore.acquire_timeout(timeout).await })
+        })
+        .collect();
+    sleep(Duration::from_millis(100)).await;
+    store.record();
+    for waiting in waiting {
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
+    }
+    let asked = store.recorded().into_iter().filter(|request| request.op == Op::Children);
+    let asked: Vec<_> = asked.collect();
+    assert!(asked.len() <= 2, "{} lists: {asked:?}", asked.len());
 }
 
 /// ZooKeeper answers, although it does not say who is in the way.

@@ -623,4 +623,5 @@ pub const SMALLEST: &[Profile] = &[
     Profile { name: "three", processes: 3, ..SMALL },
     Profile { name: "three-read-write", processes: 3, ..READ_WRITE },
     Profile { name: "three-semaphore", processes: 3, ..SEMAPHORE },
+    Profile { name: "three-handoff", processes: 3, tasks: 2, ..SMALL },
 ];

@@ -46,6 +46,7 @@ impl Drop for Asking {
             state.forgive(ask.lock, &ask.process, Some(self.id));
             if !ask.answered {
                 state.answered.insert((ask.lock, ask.who), now);
+                state.given_up.insert((ask.lock, ask.process.id()), now);
             }
             if ask.may_hold {
                 // What it held of several, or inside, is noted nowhere else.
@@ -335,6 +336,11 @@ impl Ledger {
                 };
                 // Whoever of its own process gave up just before is in the way until its node is deleted.
                 let contended = contended || ensemble.had_one(&below, 0, just, since);
+                // And whoever gave up just now perhaps had it without knowing.
+                let state = self.lock();
+                let given_up = state.given_up.get(&(lock, process.id()));
+                let contended = contended || given_up.is_some_and(|at| *at + NOTICE >= now);
+                drop(state);
                 if !contended {
                     let what = format!("{who}: {} was free all the time", plan.name);
                     self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });

@@ -149,6 +149,7 @@ impl Ledger {
             }
             (false, None) => {
                 held.lost = Some(now);
+                self.world.say(|| format!("the guard of {} is not valid any more", held.path));
                 let early = now + SOON < held.until
                     && held.gone.is_none()
                     && !self.store.is_killed(held.owner);

@@ -103,6 +103,8 @@ pub(super) struct State {
     pub(super) parts: BTreeSet<u64>,
     /// When each process last ended to acquire a lock as one of several, or inside.
     pub(super) part_ended: BTreeMap<(usize, ProcessId), u64>,
+    /// When somebody in a process gave up a call for a lock last.
+    pub(super) given_up: BTreeMap<(usize, ProcessId), u64>,
     /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
     /// Those of writers that were lost while they stepped down, by their czxids.

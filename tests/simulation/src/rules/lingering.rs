@@ -5,6 +5,7 @@ use super::asking::{Ask, LONG_WAIT};
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::Ended;
+use crate::workload::Family;
 
 /// A node that was let go of and is kept.
 #[derive(Debug)]
@@ -82,7 +83,9 @@ impl Ledger {
                 near && ask.since + self.timeout / 6 <= at
                     && !self.store.answers_for(2 * self.timeout)
             };
-            let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
+            // One who reads and one who writes do not share a node: for the other it goes.
+            let is_shared = self.plans[node.lock].family != Family::ReadWrite;
+            let early = is_shared && ended == Ended::BySelf && at + SOON < until && !node.doubted;
             // A session may be used no more when something is refused in it, or one of its servers shows a node too many,
             // of whatever lock.
             let excused = closing.contains(&node.process.id()) || ensemble.refused_in(node.owner);

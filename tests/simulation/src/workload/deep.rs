@@ -195,7 +195,7 @@ impl Task {
         let timeout = Duration::from_millis([10, 50, 300][self.choose(3) as usize]);
         let how = if place.patient { self.choose(6) } else { 3 + self.choose(3) };
         let plan = &self.crew.locks[place.lock];
-        // What lingers is refused to who asks once.
+        // What lingers cannot be tried.
         let how = if how == 3 && plan.lingers { 4 } else { how };
         let Ok(asked) = plan.lock(world, &self.session, Some((timeout, 1))) else {
             return Vec::new();

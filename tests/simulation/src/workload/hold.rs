@@ -132,10 +132,18 @@ impl Task {
                                 self.ask_inside(&self.crew.locks[lock], &guard).await;
                             }
                         }
-                        // With its guard it lets go.
+                        // With its guard it lets go, at once or after it has tried again.
                         Err(refused) if refused.error().kind() == ErrorKind::Lost => {
                             self.crew.ledger.check_lost(&self.process, lock, owner, until);
-                            return self.judge(&refused.into(), None);
+                            let again = self.choose(2) == 1;
+                            let refused = if again {
+                                self.steps_down_lost(refused).await
+                            } else {
+                                Some(refused)
+                            };
+                            return refused
+                                .into_iter()
+                                .for_each(|refused| self.judge(&refused.into(), None));
                         }
                         Err(refused) => return self.judge(&refused.into(), None),
                     }
@@ -228,6 +236,18 @@ impl Task {
         let kind = refused.error().kind();
         kind == ErrorKind::Deadlock && inside.is_some()
             || kind == ErrorKind::Unauthorized && self.is_refused() && inside.is_none()
+    }
+
+    /// A writer that was lost in a downgrade is lost in the next one, too.
+    async fn steps_down_lost(&self, refused: DowngradeError) -> Option<DowngradeError> {
+        self.say(|| "is lost, and downgrades again".to_owned());
+        let (what, refused) = match refused.into_guard().downgrade().await {
+            Ok(reader) => (format!("holds {}", reader.node_path()), None),
+            Err(refused) if refused.error().kind() == ErrorKind::Lost => return Some(refused),
+            Err(refused) => (format!("{:#}", refused.error()), Some(refused)),
+        };
+        self.crew.ledger.fail(rules::FOR_GOOD, format!("{}: lost, and then {what}", self.name));
+        refused
     }
 
     /// Holds what was split off, in a task of its own.

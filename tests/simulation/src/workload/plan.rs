@@ -64,7 +64,7 @@ pub struct LockPlan {
     pub family: Family,
     /// Its options.
     pub options: LockOptions,
-    /// Whether it lingers: then it is refused to who asks once.
+    /// Whether it lingers: then nobody asks once.
     pub lingers: bool,
     /// How it is laid out.
     pub layout: Layout,
@@ -214,7 +214,7 @@ impl LockPlan {
         }
         match world.seldom(if profile.deep { 6 } else { 5 }, 400) {
             1 => options = options.fair(true),
-            2 if self.family == Family::Mutex => {
+            2 if !self.has_permits() => {
                 options = options.linger(millis(&[20, 200, 2_000]));
                 self.lingers = true;
             }

@@ -16,15 +16,19 @@ pub(super) enum Cut {
     Polls(u32),
     /// After so many microseconds, in which perhaps nobody polls it.
     Micros(u64),
+    /// When it is woken after so many polls: nobody hears of what it was woken for.
+    Woken(u32),
 }
 
 impl Cut {
     /// One of many, by its number; never for 0.
     pub(super) fn of(number: u32) -> Option<Self> {
-        match number {
-            0 => None,
-            odd if odd % 2 == 1 => Some(Cut::Polls(odd.div_ceil(2))),
-            even => Some(Cut::Micros(u64::from(even) * 200)),
+        match (number, number % 3) {
+            (0, _) => None,
+            (_, 0) => Some(Cut::Woken(number / 3)),
+            (_, 1) => Some(Cut::Polls(number.div_ceil(3))),
+            // From less than a round trip to longer than a moment.
+            _ => Some(Cut::Micros(u64::from(number).pow(3) * 10)),
         }
     }
 }
@@ -34,6 +38,7 @@ impl fmt::Display for Cut {
         match self {
             Cut::Polls(polls) => write!(f, ", dropped after {polls} polls"),
             Cut::Micros(micros) => write!(f, ", dropped after {micros} µs"),
+            Cut::Woken(polls) => write!(f, ", dropped when woken after {polls} polls"),
         }
     }
 }
@@ -45,7 +50,7 @@ pub(super) async fn cut_short<F: Future>(
     cut: Option<Cut>,
 ) -> Option<F::Output> {
     let mut future = Box::pin(future);
-    let mut left = match cut {
+    let (mut left, hears) = match cut {
         None => return Some(future.await),
         Some(Cut::Micros(micros)) => {
             let late = async {
@@ -54,7 +59,8 @@ pub(super) async fn cut_short<F: Future>(
             };
             return or(async { Some(future.await) }, late).await;
         }
-        Some(Cut::Polls(polls)) => polls,
+        Some(Cut::Polls(polls)) => (polls, true),
+        Some(Cut::Woken(polls)) => (polls, false),
     };
     poll_fn(|cx| {
         if left == 0 {
@@ -64,7 +70,7 @@ pub(super) async fn cut_short<F: Future>(
         match future.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             // It waits: for a moment, and never again if this was its last.
-            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending if left == 0 && hears => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
     })

@@ -265,7 +265,7 @@ impl Task {
         let timeout = Duration::from_millis(times[self.choose(4) as usize]);
         let (mut how, tries) = (self.choose(8), 1 + self.choose(2));
         if how == 3 && plan.lingers {
-            // What lingers is refused to who asks once.
+            // What lingers cannot be tried.
             how = 4;
         }
         if self.crew.profile.patient {

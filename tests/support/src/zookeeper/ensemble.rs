@@ -77,9 +77,19 @@ impl Ensemble {
 
     fn await_serving(&self, index: usize) {
         if !self.servers[index].wait_until_serving() {
-            let told: Vec<_> = self.servers.iter().map(ZooKeeper::failure).collect();
-            panic!("server {index} does not serve:\n{}", told.join("\n"));
+            panic!("server {index} does not serve:\n{}", self.failures());
         }
+    }
+
+    fn failures(&self) -> String {
+        let told: Vec<_> = self.servers.iter().map(ZooKeeper::failure).collect();
+        told.join("\n")
+    }
+
+    /// Waits until all serve. Returns what all logged if one does not, although nothing keeps it from that.
+    pub fn stuck(&self) -> Option<String> {
+        let serve = self.servers.iter().all(ZooKeeper::wait_until_serving);
+        (!serve).then(|| self.failures())
     }
 
     /// Kills a server where it runs, starts it on the same port and data, and waits until it serves.

@@ -99,11 +99,11 @@ impl Queue<Permits> {
         permits: usize,
     ) -> Result<Option<(Vec<String>, LockError)>, RequestError> {
         let Target { directory, driver, .. } = &self.engine().targets.leases;
-        let listed = match other.generation().coordinator().children(directory.as_str()).await {
+        let listed = match other.generation().list_together(directory.as_str(), driver).await {
             Err(RequestError::NoNode) => return Ok(None),
             listed => listed?,
         };
-        let queue = driver.queue(&listed);
+        let queue = &listed.queue;
         let most = driver.most().unwrap_or(usize::MAX);
         let ahead = (queue.len() + permits).saturating_sub(most);
         let Some(first) = queue.first().filter(|_| ahead > 0) else { return Ok(None) };
@@ -112,6 +112,6 @@ impl Queue<Permits> {
             Err(RequestError::NoNode) => return Ok(None),
             busy => busy?,
         };
-        Ok(Some((queue.into_iter().map(|node| node.name).collect(), busy)))
+        Ok(Some((queue.iter().map(|node| node.name.clone()).collect(), busy)))
     }
 }
