@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::base::machine::{Machine, Work};
+use crate::base::unharmed::Unharming;
 
 /// A time on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,7 +111,7 @@ impl Clock {
         match self {
             Clock::Boot(timers) => {
                 let _inside = timers.enter();
-                Timer::Tokio { timer: tokio::time::sleep(after) }
+                Timer::Tokio { timer: tokio::time::sleep(after), callers: Unharming::default() }
             }
             Clock::Caller => match caller::paused() {
                 Some(runtime) => Timer::Paused { timer: PausedTimer::new(&runtime, after) },
@@ -142,7 +143,8 @@ pin_project! {
     enum Timer {
         Plain { timer: async_io::Timer },
         Paused { timer: PausedTimer },
-        Tokio { #[pin] timer: tokio::time::Sleep },
+        // One waker that panics would end the thread of all these timers.
+        Tokio { #[pin] timer: tokio::time::Sleep, callers: Unharming },
         Machine { wait: Wait },
     }
 }
@@ -184,7 +186,12 @@ impl Alarm {
                         continue;
                     }
                 },
-                Some(Armed::Tokio { timer }) => timer.poll(cx).is_ready(),
+                Some(Armed::Tokio { timer, callers }) => {
+                    timer.is_elapsed() || {
+                        let waker = callers.waker(cx.waker());
+                        timer.poll(&mut Context::from_waker(&waker)).is_ready()
+                    }
+                }
                 Some(Armed::Machine { wait }) => wait.0.as_mut().poll(cx).is_ready(),
             };
             if !fired {
@@ -312,6 +319,7 @@ pub fn with_real_time<T>(f: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::{Wake, Waker};
 
     #[tokio::test(start_paused = true)]
     async fn caller_clock_follows_a_paused_runtime() {
@@ -375,6 +383,26 @@ mod tests {
         let handle = runtime.handle().clone();
         std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
         Clock::Boot(handle)
+    }
+
+    #[test]
+    fn a_waker_that_panics_ends_no_other_timer() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("the application's waker");
+            }
+        }
+        let clock = boot_clock();
+        let soon = clock.now() + Duration::from_millis(5);
+        let (panics, mut first) = (Waker::from(Arc::new(Panics)), clock.sleep_until(soon));
+        let mut cx = Context::from_waker(&panics);
+        assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
+        for _ in 0..2 {
+            let later = clock.now() + Duration::from_millis(30);
+            futures_lite::future::block_on(clock.sleep_until(later));
+        }
+        assert!(Pin::new(&mut first).poll(&mut cx).is_ready());
     }
 
     #[test]
