@@ -4,10 +4,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
+use tokio::sync::Notify;
+
 /// Calls what may panic, where the caller has more to do: the log is the application's, and one that is
 /// written to a closed stream panics.
 pub fn unharmed(call: impl FnOnce()) {
     drop(catch_unwind(AssertUnwindSafe(call)));
+}
+
+/// Tells all who wait for a change, where the caller has more to do: a waker of the application may panic.
+pub fn tell_all(changed: &Notify) {
+    unharmed(|| changed.notify_waiters());
 }
 
 /// Makes wakers that wake a caller, and do not panic if the caller's waker does.

@@ -27,6 +27,7 @@ pub use self::listing::{Listed, Listing, Since};
 use self::shared_reads::Shared;
 use crate::base::clock::{Clock, Instant};
 use crate::base::times;
+use crate::base::unharmed::tell_all;
 use crate::base::until::until;
 use crate::coordinator::link::Link;
 use crate::coordinator::requests::Coordinator;
@@ -301,7 +302,7 @@ impl Generation {
         let now = self.lease.clock().now();
         self.reconnected_at.store(now.as_nanos(), Ordering::Release);
         self.reconnects.fetch_add(1, Ordering::AcqRel);
-        self.changed.notify_waiters();
+        tell_all(&self.changed);
     }
 
     /// Ends the generation: everything held in it is lost.
@@ -310,7 +311,7 @@ impl Generation {
         let end = End { at, of_itself: self.coordinator.link().is_over() };
         if self.end.set(end).is_ok() {
             // Nobody waits for the deletions of a session that is over.
-            self.cleaned.notify_waiters();
+            tell_all(&self.cleaned);
             self.lose_leases();
         }
     }
@@ -324,7 +325,7 @@ impl Generation {
             return;
         }
         self.closed.store(true, Ordering::Release);
-        self.changed.notify_waiters();
+        tell_all(&self.changed);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use crate::base::session_state::SessionState;
+use crate::base::unharmed::unharmed;
 
 /// Combines the states of a session's lanes.
 #[derive(Clone, Debug)]
@@ -74,8 +75,8 @@ impl LaneReport {
 
     fn say(&self, word: Option<(u64, SessionState)>) {
         // The state is computed under one lock, so that the last one published includes all lanes;
-        // receivers are notified after the lock is released.
-        self.health.session.send_if_modified(|state| {
+        // receivers are notified after the lock is released, by wakers that may panic.
+        let combined = |state: &mut SessionState| {
             let lanes = &self.health.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
             let mine = lanes.said.iter_mut().find(|(lane, _)| *lane == self.lane);
@@ -89,6 +90,9 @@ impl LaneReport {
             let states = lanes.said.iter().filter_map(|(_, said)| said.map(|(_, state)| state));
             let worst = states.min_by_key(rank).unwrap_or(*state);
             rank(state).is_some() && std::mem::replace(state, worst) != worst
+        };
+        unharmed(|| {
+            self.health.session.send_if_modified(combined);
         });
     }
 }

@@ -15,6 +15,7 @@ use crate::base::clock::Instant;
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
+use crate::base::unharmed::unharmed;
 use crate::base::until::until;
 use crate::layout::driver::LockDriver;
 
@@ -341,7 +342,8 @@ impl LocalQueues {
     /// Tells all queues that leases were lost.
     pub fn leases_lost(&self) {
         for local_queue in self.all() {
-            local_queue.leases_lost();
+            // It wakes callers, whose wakers are the application's.
+            unharmed(|| local_queue.leases_lost());
         }
     }
 

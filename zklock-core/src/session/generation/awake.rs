@@ -6,7 +6,7 @@ use futures_lite::future::or;
 
 use super::Generation;
 use crate::base::clock::Instant;
-use crate::base::unharmed::unharmed;
+use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::link::Link;
 
 impl Generation {
@@ -33,7 +33,7 @@ impl Generation {
             // leases are less safe than the last time.
             let condition = 1 + self.lease.condition(now) as u8;
             if self.told_standing.swap(condition, Ordering::AcqRel) != condition {
-                self.changed.notify_waiters();
+                tell_all(&self.changed);
                 self.look_at_all();
             }
             self.leave_if_too_long(now);

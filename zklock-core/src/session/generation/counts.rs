@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Generation;
+use crate::base::unharmed::tell_all;
 use crate::base::until::until;
 
 impl Generation {
@@ -58,10 +59,10 @@ pub struct PendingDeletion(Arc<Generation>);
 impl Drop for PendingDeletion {
     fn drop(&mut self) {
         if self.0.deletions.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.cleaned.notify_waiters();
+            tell_all(&self.0.cleaned);
             // The keeper closes one that is used no more.
             if self.0.was_retired() {
-                self.0.changed.notify_waiters();
+                tell_all(&self.0.changed);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
-use crate::base::unharmed::unharmed;
+use crate::base::unharmed::{tell_all, unharmed};
 use crate::base::until::until;
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
@@ -314,7 +314,7 @@ impl Generation {
             held.len()
         };
         if left == 0 && self.retired.load(Ordering::Acquire) {
-            self.changed.notify_waiters();
+            tell_all(&self.changed);
         }
     }
 
@@ -394,12 +394,12 @@ impl Generation {
         unharmed(|| node.log_loss(why));
         node.tell_loss(&self.events, why);
         self.losses.fetch_add(1, Ordering::AcqRel);
-        node.news.notify_waiters();
+        tell_all(&node.news);
     }
 
     /// Makes all look again that wait for news of held nodes.
     pub(super) fn look_at_all(&self) {
-        self.held().iter().for_each(|node| node.news.notify_waiters());
+        self.held().iter().for_each(|node| tell_all(&node.news));
     }
 
     /// Tells the observers that the connection is in doubt, for each held node.
@@ -432,7 +432,7 @@ impl Generation {
                 let (czxid, token) = node.told_by();
                 Event::Revoked { lock, pattern, mode, czxid, token }
             });
-            node.news.notify_waiters();
+            tell_all(&node.news);
         }
     }
 

@@ -6,6 +6,7 @@ use super::Generation;
 use super::held::OfLock;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::unharmed::tell_all;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Event;
@@ -58,6 +59,6 @@ impl Generation {
     /// Retires the generation without telling the observers.
     pub fn take_out_of_use(&self) {
         self.retired.store(true, Ordering::Release);
-        self.changed.notify_waiters();
+        tell_all(&self.changed);
     }
 }

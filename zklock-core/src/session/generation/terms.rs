@@ -8,6 +8,7 @@ use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::policy::StopAt;
+use crate::base::unharmed::tell_all;
 use crate::coordinator::link::Link;
 use crate::observe::observer::LossReason;
 use crate::session::lease_clock::{Condition, Term};
@@ -78,7 +79,7 @@ impl Generation {
     pub fn lose_leases(&self) {
         self.lease.end_epoch();
         self.lose_past();
-        self.changed.notify_waiters();
+        tell_all(&self.changed);
     }
 
     /// Records that the connection is in doubt: leases that stop at this point are lost.
