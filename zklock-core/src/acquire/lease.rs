@@ -299,7 +299,11 @@ impl Lease {
 
     /// Resolves when something happens that ends a body.
     pub async fn ended(&self, cancel_policy: CancelPolicy) {
-        self.until(|lease| lease.is_ended(cancel_policy)).await;
+        if cancel_policy.lost == OnLost::Cancel {
+            self.until(|lease| lease.is_ended(cancel_policy)).await;
+        } else {
+            self.node.until(|| self.is_ended(cancel_policy)).await;
+        }
     }
 
     /// Whether something happened that ends a body.
@@ -344,7 +348,7 @@ impl Lease {
     /// Resolves when somebody asks for the release of the lock: at once if the node is
     /// [watched](Lease::watch), otherwise within a heartbeat.
     pub async fn revoked(&self) {
-        self.until(Lease::is_revoked).await;
+        self.node.until(|| self.is_revoked()).await;
     }
 
     /// Waits for its loss, or for a request for its release. Enable the future before looking.
@@ -352,8 +356,9 @@ impl Lease {
         self.node.changed()
     }
 
+    /// Waits for a condition that its loss fulfils.
     async fn until(&self, so: impl Fn(&Lease) -> bool) {
-        self.node.until(|| so(self)).await;
+        self.generation.until_over(&self.node, || so(self)).await;
     }
 
     /// Records whether a caller was given the lock; only then does `hold_at_least` apply.

@@ -1,13 +1,15 @@
 //! A connector of the user's own: here one around the embedded one, which counts the sessions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zklock::blocking::block_on;
-use zklock::driver::{Connector, Coordinator, LockDriver, Reply};
+use zklock::driver::{Attempt, Connector, Contender, Coordinator, LockDriver, Reply};
 use zklock::layout::{Curator, Kazoo};
-use zklock::{Embedded, ErrorKind, Event, Observer, Session};
+use zklock::{Embedded, ErrorKind, Event, Mode, Observer, Session};
+use zklock_core::layout::verdict::Verdict;
 
 use crate::support::on;
 
@@ -91,6 +93,54 @@ fn a_session_on_a_connector_of_ones_own_has_heartbeats() {
     let _guard = session.mutex("orders").unwrap().blocking_acquire().unwrap();
     let held = std::iter::from_fn(|| beaten.recv_timeout(Duration::from_secs(60)).ok());
     assert!(held.take_while(|nodes| *nodes <= 1).any(|nodes| nodes == 1));
+}
+
+/// Orders nodes as Curator does, and keeps the thread of the session from going on until it may.
+#[derive(Clone, Debug)]
+struct Blocks(Arc<Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
+
+impl LockDriver for Blocks {
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+        Curator.prefix(attempt, mode)
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Curator.parse(name)
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        if thread::current().name().is_some_and(|name| name.starts_with("zklock-io")) {
+            let (stands, goes_on) = &*self.0.lock().unwrap();
+            let _ = stands.send(());
+            // Until the test drops the other end.
+            let _ = goes_on.recv();
+        }
+        Curator.verdict(queue, mine)
+    }
+}
+
+/// It is what usually tells of losses, and its timers are not theirs who wait.
+#[test]
+fn a_loss_is_told_while_a_driver_blocks_the_thread_of_the_session() {
+    const SOON: Duration = Duration::from_secs(20);
+    let connector = Embedded::new().connector(Duration::from_secs(2));
+    let session = Session::builder_on(connector).open().unwrap();
+    let guard = session.mutex("orders").unwrap().blocking_acquire().unwrap();
+    let ((stand, stands), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+    let driver = Blocks(Arc::new(Mutex::new((stand, goes_on))));
+    let blocked = session.mutex("blocked").unwrap().with_driver(driver);
+    let acquiring = thread::spawn(move || drop(blocked.blocking_acquire()));
+    stands.recv_timeout(SOON).unwrap();
+    let ((tell, told), view) = (mpsc::channel(), guard.view());
+    let waiting = thread::spawn(move || {
+        block_on(view.lost());
+        tell.send(view.is_valid()).unwrap();
+    });
+    let is_valid = told.recv_timeout(SOON);
+    drop(go_on);
+    acquiring.join().unwrap();
+    waiting.join().unwrap();
+    assert_eq!(is_valid, Ok(false));
 }
 
 /// Waits until so many watches of a ZooKeeper session are pending.

@@ -15,7 +15,7 @@ use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::base::unharmed::{tell_all, unharmed};
-use crate::base::until::until;
+use crate::base::until::{until, until_by};
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
@@ -400,6 +400,13 @@ impl Generation {
     /// Makes all look again that wait for news of held nodes.
     pub(super) fn look_at_all(&self) {
         self.held().iter().for_each(|node| tell_all(&node.news));
+    }
+
+    /// Waits for a condition that the loss of a held node's lease fulfils. Who tells of that may stand still, for
+    /// instance because a log that it writes is full: the time of the lease counts here as well.
+    pub async fn until_over(&self, node: &HeldNode, so: impl Fn() -> bool) {
+        let time = || self.runs_out(node.term);
+        until_by(&node.news, self.lease.clock(), time, so).await;
     }
 
     /// Tells the observers that the connection is in doubt, for each held node.

@@ -63,6 +63,12 @@ impl Generation {
         }
     }
 
+    /// When who waits for the end of a term looks for itself: when that comes if ZooKeeper sends nothing more. A
+    /// coordinator that knows when it was last in contact has no thread that may stand still.
+    pub(super) fn runs_out(&self, term: Term) -> Instant {
+        if self.self_aware { Instant::FAR } else { self.valid_until(term.stop_at()) }
+    }
+
     /// The time until the held locks are lost if ZooKeeper answers nothing more; `None` if there are
     /// none.
     pub fn margin(&self) -> Option<Duration> {

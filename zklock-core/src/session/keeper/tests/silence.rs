@@ -138,6 +138,35 @@ async fn who_waits_for_a_loss_is_told_while_the_thread_of_the_session_stands_sti
     assert!(looks.get() <= 4, "looked {} times", looks.get());
 }
 
+/// Nobody sends anything, either.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_loss_looks_when_the_lease_runs_out_whoever_stands_still() {
+    for stop_at in [StopAt::Lost, StopAt::Suspect] {
+        let kept = unkept().await.0;
+        let node = kept.hold("/a", stop_at).await;
+        let over = kept.generation.valid_until(stop_at);
+        let told = kept.generation.until_over(&node, || !kept.is_valid(&node));
+        timeout(T, told).await.expect("it is not told");
+        let late = Clock::Caller.now().since(over);
+        assert!(late <= 2 * MOMENT, "{late:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_loss_looks_once_in_a_heartbeat_at_most() {
+    for stop_at in [StopAt::Lost, StopAt::Suspect] {
+        let kept = kept().await;
+        let (node, looks) = (kept.hold("/a", stop_at).await, Cell::new(0));
+        let told = kept.generation.until_over(&node, || {
+            looks.set(looks.get() + 1);
+            !kept.is_valid(&node)
+        });
+        assert!(timeout(10 * T, told).await.is_err());
+        // At first, every T/6, and at the end.
+        assert!(looks.get() <= 62, "looked {} times", looks.get());
+    }
+}
+
 /// An answer may be late.
 #[tokio::test(start_paused = true)]
 async fn what_was_sent_just_after_a_standstill_counts_from_before_also_after_the_next() {
