@@ -396,11 +396,13 @@ impl Listener {
         let tell = move |event: &Event| {
             let told = catch_unwind(AssertUnwindSafe(|| observer.event(event)));
             if told.is_err() {
-                tracing::error!(
-                    ?observer,
-                    ?event,
-                    "an observer panicked; it still receives later events"
-                );
+                unharmed(|| {
+                    tracing::error!(
+                        ?observer,
+                        ?event,
+                        "an observer panicked; it still receives later events"
+                    );
+                });
             }
         };
         let deliver = move || {

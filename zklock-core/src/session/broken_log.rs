@@ -21,7 +21,7 @@ struct BrokenLog(&'static str);
 
 impl Subscriber for BrokenLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::INFO
+        metadata.is_event() && *metadata.level() <= Level::DEBUG
     }
     fn event(&self, event: &Event<'_>) {
         event.record(&mut |_: &Field, value: &dyn Debug| {

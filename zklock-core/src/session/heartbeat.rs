@@ -89,7 +89,7 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             }
             Err(RequestError::Multi { index, error }) if index < batch.len() => (index, *error),
             Err(error) => {
-                tracing::debug!(%error, "a heartbeat was not answered");
+                unharmed(|| tracing::debug!(%error, "a heartbeat was not answered"));
                 return;
             }
         };

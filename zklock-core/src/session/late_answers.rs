@@ -7,6 +7,7 @@ use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::session::timing::Timing;
 
 /// The last answer of a ZooKeeper session that came too late for a grant.
@@ -33,12 +34,15 @@ impl LateAnswers {
         };
         if !logged {
             let lease = timing.lease;
-            tracing::warn!(
-                lock,
-                ?took,
-                ?lease,
-                "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long"
-            );
+            // The lock is acquired later all the same.
+            unharmed(|| {
+                tracing::warn!(
+                    lock,
+                    ?took,
+                    ?lease,
+                    "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long"
+                );
+            });
         }
     }
 
@@ -48,5 +52,20 @@ impl LateAnswers {
         let Late { took, .. } = late.filter(|late| now.since(late.at) < timing.session_timeout)?;
         let why = format!("its answers take {took:?}, too long for a lease of {:?}", timing.lease);
         Some(LockError::new(ErrorKind::Unavailable, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::broken_log::panics_at;
+
+    #[test]
+    fn a_log_that_panics_ends_no_acquire() {
+        let _log = panics_at("answers take too long");
+        let (late, second) = (LateAnswers::default(), Duration::from_secs(1));
+        let (timing, now) = (Timing::of(2 * second, None).unwrap(), Instant::ORIGIN + second);
+        late.note("a", second, &timing, now);
+        assert!(late.trouble(&timing, now).is_some());
     }
 }

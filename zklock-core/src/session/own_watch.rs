@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::base::owner::{Owner, REVOKE};
+use crate::base::unharmed::unharmed;
 use crate::coordinator::node::Stat;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
@@ -49,8 +50,10 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat reads it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
-            Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
-                                                                       could not be restored"),
+            Err(error) => unharmed(|| {
+                tracing::debug!(path = &*node.path, %error, "the data of a held node could not \
+                                                             be restored");
+            }),
         }
         writing.done();
     });

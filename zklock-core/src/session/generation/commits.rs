@@ -8,6 +8,7 @@ use futures_lite::future::or;
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::link::Link;
 use crate::coordinator::node::{Created, NodeKind, Stat};
 use crate::coordinator::operation::Operation;
@@ -78,7 +79,7 @@ impl Generation {
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server silently replaced the session: what was held before is lost.
                 this.end();
-                tracing::warn!("the server replaced the ZooKeeper session");
+                unharmed(|| tracing::warn!("the server replaced the ZooKeeper session"));
                 return Err(RequestError::SessionExpired);
             }
             this.committed(sent);

@@ -6,7 +6,7 @@ use super::Generation;
 use super::held::OfLock;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
-use crate::base::unharmed::tell_all;
+use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Event;
@@ -23,8 +23,11 @@ impl Generation {
             error: LockError::new(ErrorKind::Unauthorized, why.in_short()),
         });
         self.take_out_of_use();
-        tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
-                                     when its ZooKeeper session ends");
+        // Whoever waits for the deletion is told of the refusal all the same.
+        unharmed(|| {
+            tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
+                                         when its ZooKeeper session ends");
+        });
     }
 
     /// Retires the generation because the data of its server differ from its leader's, as an acquire of
@@ -38,7 +41,9 @@ impl Generation {
         // Others may have found another such node.
         let _ = self.phantom.set(phantom);
         self.take_out_of_use();
-        tracing::error!(path, "the server shows a node that its leader does not know");
+        unharmed(|| {
+            tracing::error!(path, "the server shows a node that its leader does not know");
+        });
     }
 
     /// A node that shows that the server's data differ from its leader's.

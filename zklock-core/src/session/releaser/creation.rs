@@ -12,6 +12,7 @@ use super::deletion::{DeleteOptions, Deletion, Doomed, Which};
 use super::replies::{back_off, in_time};
 use super::{Background, Turn, Unfinished};
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::node::{Created, NodeKind};
 use crate::coordinator::request_error::RequestError;
 use crate::layout::new_node::{NewNode, Proof};
@@ -136,7 +137,9 @@ impl CreateTask {
         error: RequestError,
     ) -> Result<Created, RequestError> {
         let CreateTask { generation, directory, .. } = self;
-        tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
+        unharmed(
+            || tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node"),
+        );
         let mut pause = times::DELETE.0;
         loop {
             back_off(generation, &mut pause).await;
@@ -148,7 +151,7 @@ impl CreateTask {
                 {
                     return Err(error);
                 }
-                Err(error) => tracing::debug!(%directory, %error, "looking again"),
+                Err(error) => unharmed(|| tracing::debug!(%directory, %error, "looking again")),
             }
         }
     }

@@ -13,6 +13,7 @@ use super::replies::{back_off, in_time, more};
 use super::{Background, Turn, Unfinished};
 use crate::base::clock::{Instant, Sleep};
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::link::Link;
@@ -274,7 +275,7 @@ async fn delete_until_gone(
                 generation.retire(path, held.as_ref().map(|node| &node.of), &error);
                 return Err(error);
             }
-            Err(error) => tracing::debug!(%path, %error, "deleting again"),
+            Err(error) => unharmed(|| tracing::debug!(%path, %error, "deleting again")),
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);

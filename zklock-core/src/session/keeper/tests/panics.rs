@@ -1,9 +1,11 @@
-//! What is told although the log panics or a waker of the application.
+//! What is told although the log panics, a waker of the application or an observer.
 
+use std::mem::forget;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use futures_lite::future::zip;
 use tokio::time::{sleep, timeout};
@@ -11,9 +13,13 @@ use tokio::time::{sleep, timeout};
 use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
+use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
+use crate::layout::new_node::{NewNode, Proof};
+use crate::observe::observer::{Event, Events, Observer};
 use crate::session::broken_log::panics_at;
 use crate::session::generation::HeldNode;
+use crate::session::releaser::{Deletion, Doomed, PendingCreate};
 
 async fn is_told(kept: &Kept, node: &Arc<HeldNode>) {
     let told = node.until(|| !kept.is_valid(node));
@@ -124,4 +130,76 @@ async fn a_waker_that_panics_at_the_end_of_a_session_does_not_keep_it_open() {
     kept.panics.store(true, Ordering::SeqCst);
     is_told(&kept, &node).await;
     is_ended_and_closed(&kept).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_ends_no_deletion() {
+    let kept = kept().await;
+    let coordinator = kept.generation.coordinator();
+    for (text, refusal) in
+        [("deleting again", None), ("refused to delete", Some(RequestError::NoAuth))]
+    {
+        coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+        let _log = panics_at(text);
+        let fault = refusal.clone().map_or_else(Fault::lose_reply, Fault::refuse);
+        kept.faults.inject(fault.on(Op::Delete));
+        let deletion = Deletion::send(&kept.generation, Doomed::new("/a"));
+        let deleted = timeout(2 * T, deletion).await.expect("it does not end");
+        assert_eq!(deleted.err(), refusal);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_loses_no_creation_in_doubt() {
+    let kept = kept().await;
+    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+    coordinator.create("/d", b"", NodeKind::Persistent).await.unwrap();
+    for text in ["a creation is in doubt", "looking again"] {
+        let _log = panics_at(text);
+        kept.faults.inject(Fault::lose_reply().on(Op::Create).path("/d/"));
+        kept.faults.inject(Fault::lose_reply().on(Op::Children).path("/d"));
+        let (prefix, payload) = (format!("{}-", text.replace(' ', "-")), Vec::new());
+        let new =
+            NewNode { prefix, payload, proof: Proof::Name, kind: NodeKind::EphemeralSequential };
+        let made = PendingCreate::send(generation, "/d".into(), new);
+        timeout(2 * T, made).await.expect("it does not end").unwrap();
+    }
+    assert_eq!(coordinator.children("/d").await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_at_a_heartbeat_without_an_answer_ends_nothing() {
+    let kept = kept().await;
+    let _log = panics_at("a heartbeat was not answered");
+    let node = kept.hold("/a", StopAt::Lost).await;
+    kept.faults.inject(Fault::lose_reply().on(Op::Multi));
+    sleep(2 * T).await;
+    assert!(kept.is_valid(&node) && !kept.generation.is_over());
+}
+
+/// Panics at the first event, and so does the log on its thread from then on.
+#[derive(Debug)]
+struct Breaks(AtomicBool, Mutex<mpsc::Sender<u64>>);
+
+impl Observer for Breaks {
+    fn event(&self, event: &Event) {
+        if !self.0.swap(true, Ordering::SeqCst) {
+            forget(panics_at("an observer panicked"));
+            panic!("an observer that panics");
+        }
+        if let Event::Dropped { count } = event {
+            self.1.lock().unwrap().send(*count).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_log_that_panics_at_an_observer_that_panics_keeps_no_event_from_it() {
+    let (tell, told) = mpsc::channel();
+    let observer: Arc<dyn Observer> = Arc::new(Breaks(AtomicBool::new(false), Mutex::new(tell)));
+    let events = Events::to([observer]);
+    for count in 1..=2 {
+        events.tell(|| Event::Dropped { count });
+    }
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(2));
 }
