@@ -257,12 +257,12 @@ impl Lane {
     /// Completes the pending deletions, then closes the ZooKeeper sessions. It waits for a session
     /// that a server may have opened just now, and closes it.
     pub async fn end(&self, limit: &Deadline) {
-        let living = self.living();
-        for generation in living.iter().filter(|generation| !generation.is_over()) {
+        for generation in self.living().iter().filter(|generation| !generation.is_over()) {
             let _ = limit.bound(generation.clean()).await;
         }
         self.close();
-        for generation in living {
+        // Also those that were opened meanwhile.
+        for generation in self.living() {
             let _ = limit.bound(generation.close()).await;
         }
         let _ = limit.bound(self.over.subscribe().wait_for(|over| *over)).await;

@@ -1,9 +1,18 @@
 //! How a lane goes from one session to the next.
 
+use std::pin::{Pin, pin};
+
+use futures_lite::future::poll_once;
+use tokio::time::sleep;
+
 use super::*;
+use crate::coordinator::access::AclEntry;
 use crate::coordinator::memory::Embedded;
+use crate::coordinator::node::{Created, NodeKind, Stat};
+use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::{Coordinator, Reply};
+use crate::coordinator::watch::Watch;
 use crate::session::broken_log::panics_at;
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
@@ -25,10 +34,86 @@ impl Connector for Late {
     }
 }
 
-fn lane(fails: usize) -> Arc<Lane> {
-    let inner = Arc::new(Embedded::new().connector(Duration::from_secs(10)));
+/// Opens sessions each of which takes a second longer to close than the one before.
+#[derive(Debug)]
+struct SlowToClose {
+    inner: Arc<dyn Connector>,
+    opened: AtomicU64,
+}
+
+impl Connector for SlowToClose {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        let opened = self.opened.fetch_add(1, Ordering::SeqCst) + 1;
+        let (opening, takes) = (self.inner.connect(), Duration::from_secs(opened));
+        Box::pin(async move { Ok(Arc::new(Slow { inner: opening.await?, takes }) as _) })
+    }
+}
+
+#[derive(Debug)]
+struct Slow {
+    inner: Arc<dyn Coordinator>,
+    takes: Duration,
+}
+
+impl Coordinator for Slow {
+    fn session_id(&self) -> i64 {
+        self.inner.session_id()
+    }
+    fn session_timeout(&self) -> Duration {
+        self.inner.session_timeout()
+    }
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        self.inner.create(path, data, kind)
+    }
+    fn delete(&self, path: &str) -> Reply<()> {
+        self.inner.delete(path)
+    }
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        self.inner.children(path)
+    }
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        self.inner.children_watched(path)
+    }
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
+        self.inner.acl(path)
+    }
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        self.inner.get(path)
+    }
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        self.inner.get_watched(path)
+    }
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        self.inner.set(path, data)
+    }
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        self.inner.multi(operations)
+    }
+    fn sync(&self, path: &str) -> Reply<()> {
+        self.inner.sync(path)
+    }
+    fn link(&self) -> Link {
+        self.inner.link()
+    }
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        self.inner.link_changed(seen)
+    }
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (inner, takes) = (self.inner.clone(), self.takes);
+        Box::pin(async move {
+            sleep(takes).await;
+            inner.close().await;
+        })
+    }
+}
+
+fn embedded() -> Arc<dyn Connector> {
+    Arc::new(Embedded::new().connector(Duration::from_secs(10)))
+}
+
+fn lane(connector: impl Connector) -> Arc<Lane> {
     Lane::start(Arc::new(LaneConfig {
-        connector: Arc::new(Late { inner, fails: AtomicUsize::new(fails) }),
+        connector: Arc::new(connector),
         runtime: Runtime::start(Host::Callers).unwrap().0,
         tick: None,
         most: 1,
@@ -41,9 +126,24 @@ fn lane(fails: usize) -> Arc<Lane> {
 #[tokio::test(start_paused = true)]
 async fn a_log_that_panics_does_not_keep_a_lane_from_its_next_session() {
     let _log = panics_at("no ZooKeeper session could be opened");
-    let lane = lane(3);
+    let lane = lane(Late { inner: embedded(), fails: AtomicUsize::new(3) });
     let why = lane.trouble().expect("those who wait are not told why");
     assert_eq!(why.kind(), ErrorKind::Unavailable);
     let ready = tokio::time::timeout(Duration::from_secs(60), lane.ready());
     ready.await.expect("no session is opened any more").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_opened_while_its_lane_ends_is_closed_with_it() {
+    let lane = lane(SlowToClose { inner: embedded(), opened: AtomicU64::new(0) });
+    let first = lane.ready().await.unwrap();
+    let deletion = first.pending_deletion();
+    let limit = Deadline::after(Clock::Caller, Duration::from_secs(60));
+    let mut ends = pin!(lane.end(&limit));
+    assert_eq!(poll_once(&mut ends).await, None);
+    first.take_out_of_use();
+    let second = lane.ready().await.unwrap();
+    drop(deletion);
+    ends.await;
+    assert!(second.coordinator().link().is_over());
 }
