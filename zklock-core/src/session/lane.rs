@@ -79,8 +79,15 @@ pub struct Lane {
 impl Lane {
     /// Starts a lane.
     pub fn start(config: Arc<LaneConfig>) -> Arc<Self> {
+        let lane = Lane::new(config);
+        lane.run();
+        lane
+    }
+
+    /// A lane that opens nothing before it [runs](Self::run).
+    pub fn new(config: Arc<LaneConfig>) -> Arc<Self> {
         let (health, local_queues) = (config.health.of_another(), config.local_queues.clone());
-        let lane = Arc::new(Lane {
+        Arc::new(Lane {
             config,
             status: watch::Sender::new(Status::Connecting(None)),
             opened: Mutex::default(),
@@ -90,9 +97,12 @@ impl Lane {
             busy: AtomicUsize::new(0),
             busy_since: AtomicU64::new(0),
             lane_permits: AtomicU64::new(0),
-        });
-        lane.spawner().spawn(opening::run(lane.clone()));
-        lane
+        })
+    }
+
+    /// Begins to open sessions.
+    pub fn run(self: &Arc<Self>) {
+        self.spawner().spawn(opening::run(self.clone()));
     }
 
     /// The runtime of this lane.

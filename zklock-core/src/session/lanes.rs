@@ -129,9 +129,12 @@ impl Lanes {
         let (lane_permit, wanted) = (lane.lane_permit(now), !has_room(lane) && !more.complete);
         // A lane that gets no connection is no help, and neither is a second one.
         if wanted && 1 + more.lanes.len() < self.lane_config.most && lanes().all(|l| is_ready(&l)) {
-            let lane = Lane::start(self.lane_config.clone());
+            let lane = Lane::new(self.lane_config.clone());
+            more.lanes.push(lane.clone());
+            drop(more);
+            // A connector may be a user's, and the embedded one is polled here.
+            lane.run();
             self.close_when_idle(&lane);
-            more.lanes.push(lane);
         }
         lane_permit
     }
@@ -184,20 +187,28 @@ fn has_room(lane: &Lane) -> bool {
 mod tests {
     use super::*;
     use crate::base::policy::StopAt;
+    use crate::coordinator::connector::Connector;
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::node::NodeKind;
     use crate::coordinator::request_error::RequestError;
+    use crate::coordinator::requests::{Coordinator, Reply};
     use crate::observe::observer::Events;
     use crate::session::health::SessionHealth;
     use crate::session::local_queues::{LocalQueues, Place};
     use crate::session::runtime::{Host, Runtime};
     use futures_lite::future::block_on;
+    use std::sync::mpsc::channel;
+    use std::sync::{OnceLock, Weak};
     use std::time::Duration;
 
     fn lanes(store: &Embedded) -> Arc<Lanes> {
+        lanes_on(Arc::new(store.connector(Duration::from_secs(10))))
+    }
+
+    fn lanes_on(connector: Arc<dyn Connector>) -> Arc<Lanes> {
         let place = Place { servers: "lanes".into(), chroot: "".into() };
         let lane_config = LaneConfig {
-            connector: Arc::new(store.connector(Duration::from_secs(10))),
+            connector,
             runtime: Runtime::start(Host::Callers).unwrap().0,
             tick: None,
             most: 4,
@@ -234,5 +245,31 @@ mod tests {
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
         lane_permits.extend((0..4 * BUSY).map(|_| lanes.assign()));
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
+    }
+
+    /// Looks at the lanes whenever it connects, as callers do who are woken meanwhile.
+    #[derive(Debug)]
+    struct Looks(Arc<dyn Connector>, OnceLock<Weak<Lanes>>);
+
+    impl Connector for Looks {
+        fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+            let lanes = self.1.get().and_then(Weak::upgrade);
+            drop(lanes.map(|lanes| lanes.all()));
+            self.0.connect()
+        }
+    }
+
+    #[test]
+    fn a_lane_connects_while_nobody_else_is_kept_from_the_lanes() {
+        let connector = Embedded::new().connector(Duration::from_secs(10));
+        let looks = Arc::new(Looks(Arc::new(connector), OnceLock::new()));
+        let lanes = lanes_on(looks.clone());
+        looks.1.set(Arc::downgrade(&lanes)).unwrap();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let _lane_permits: Vec<_> = (0..=BUSY).map(|_| lanes.assign()).collect();
+            tell.send(lanes.all().len()).unwrap();
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(2));
     }
 }
