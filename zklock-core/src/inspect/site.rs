@@ -176,7 +176,8 @@ impl Site {
         let clock = self.session.clock().clone();
         let deadline = Deadline::after(clock.clone(), self.session.settings().longest_wait());
         // All in one ZooKeeper session: what it has sent is done before what it sends again.
-        let lane = self.session.served_lane();
+        let served = self.session.served();
+        let lane = served.lane();
         let looking = async {
             loop {
                 let generation = lane.ready().await?;

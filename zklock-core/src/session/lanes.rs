@@ -97,11 +97,16 @@ impl Lanes {
         self.lane_config.runtime.clock()
     }
 
-    /// The first lane that can serve a request now; the first of all, if none can.
-    pub fn served(&self) -> Arc<Lane> {
-        let now = self.clock().now();
-        let served = self.all().into_iter().find(|lane| lane.is_served_at(now));
-        served.unwrap_or_else(|| self.first.clone())
+    /// The first lane that can serve a request now; the first of all, if none can. While the permit is there, it
+    /// is not closed because it is idle.
+    pub fn served(&self) -> LanePermit {
+        let (now, more) = (self.clock().now(), self.lock());
+        let mut lanes = std::iter::once(&self.first).chain(&more.lanes);
+        let served = lanes.find(|lane| lane.is_served_at(now));
+        let lane_permit = served.unwrap_or(&self.first).lane_permit(now);
+        // Reads say nothing about how busy a lane is, nor whether it is served: their answers feed no lease clock.
+        lane_permit.arrived();
+        lane_permit
     }
 
     /// Assigns a lane to an acquire.
@@ -245,6 +250,23 @@ mod tests {
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
         lane_permits.extend((0..4 * BUSY).map(|_| lanes.assign()));
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_is_looked_through_is_not_closed_meanwhile() {
+        let store = Embedded::new();
+        let (lanes, first) = (lanes(&store), store.sessions()[0]);
+        drop((0..=BUSY).map(|_| lanes.assign()).collect::<Vec<_>>());
+        store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+        store.faults(first).expire();
+        let served = lanes.served();
+        let lane = served.lane().clone();
+        assert!(!Arc::ptr_eq(&lane, lanes.first()) && lane.busy() == 0);
+        tokio::time::sleep(2 * times::IDLE_LANE).await;
+        assert!(lane.current().is_some() && lanes.all().len() == 2);
+        drop(served);
+        tokio::time::sleep(2 * times::IDLE_LANE).await;
+        assert!(lane.current().is_none() && lanes.all().len() == 1);
     }
 
     /// Looks at the lanes whenever it connects, as callers do who are woken meanwhile.

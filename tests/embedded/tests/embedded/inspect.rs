@@ -233,6 +233,37 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     guard.lost().await;
 }
 
+/// Nobody acquires anything through it, so it counts as idle after a minute.
+#[tokio::test(start_paused = true)]
+async fn the_connection_through_which_a_queue_is_looked_at_is_not_closed_meanwhile() {
+    let start = tokio::time::Instant::now();
+    let (store, session) = prompt();
+    let (first, other) = (store.sessions()[0], on(&store));
+    let before = store.sessions();
+    store.faults(first).hold_replies();
+    let acquire = |number: usize| {
+        let mutex = session.mutex(format!("busy/n{number}")).unwrap();
+        crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+    };
+    let busy: Vec<_> = (0..9).map(acquire).collect();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    store.faults(first).release();
+    for busy in busy {
+        busy.await.unwrap();
+    }
+    let second = store.sessions().into_iter().find(|id| !before.contains(id)).unwrap();
+    let _held = other.mutex("a").unwrap().acquire().await.unwrap();
+    // It alone is left.
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    store.faults(first).expire();
+    tokio::time::sleep_until(start + Duration::from_secs(59)).await;
+    store.faults(second).delay_replies(Duration::from_millis(1_500));
+    let queue = session.site("a").unwrap().contenders().await.unwrap();
+    assert!(queue.len() == 1 && start.elapsed() > Duration::from_secs(61));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(!store.sessions().contains(&second));
+}
+
 /// Whoever looks again and again, as `zklock watch` does.
 #[tokio::test(start_paused = true)]
 async fn only_those_who_came_since_the_last_look_are_read() {
