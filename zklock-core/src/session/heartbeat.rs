@@ -41,12 +41,14 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     drop(all(checks).await);
 }
 
-/// Checks a batch; removes the nodes that are gone, and checks the others again. One whose data change
-/// all the time is left to the next heartbeat, and what the server did not answer.
+/// Checks a batch; removes the nodes that are gone, and checks the others again. Of one whose data change
+/// all the time, only whether it exists. What the server did not answer is left to the next heartbeat.
 async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec<Arc<HeldNode>>) {
     // A client that writes to these nodes all the time must not prevent the check of the others.
     let mut looks = LOOKS;
     let mut describes = true;
+    // Those that it writes to, which are checked whatever their data are.
+    let mut restless = Vec::new();
     loop {
         // A node that was released meanwhile would fail the whole batch, one node after the other.
         batch.retain(|node| generation.is_held(node));
@@ -54,8 +56,13 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             return;
         }
         let sent = generation.lease().clock().now();
-        let nodes: Vec<_> =
-            batch.iter().map(|node| told(generation, holdings, node, describes)).collect();
+        let checks = batch.iter().map(|node| {
+            match restless.iter().any(|restless| Arc::ptr_eq(restless, node)) {
+                true => (node.clone(), None, None),
+                false => told(generation, holdings, node, describes),
+            }
+        });
+        let nodes: Vec<_> = checks.collect();
         let written: Vec<_> = nodes
             .iter()
             .map(|(node, version, data)| {
@@ -94,7 +101,7 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
             }
         };
         match error {
-            RequestError::BadVersion if looks == 0 => drop(batch.swap_remove(index)),
+            RequestError::BadVersion if looks == 0 => restless.push(batch[index].clone()),
             RequestError::NoNode | RequestError::BadVersion => {
                 if error == RequestError::NoNode {
                     generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);

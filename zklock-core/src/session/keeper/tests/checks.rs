@@ -197,6 +197,25 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion() {
     drop(full);
 }
 
+/// Its session commits nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_lone_node_that_is_written_all_the_time_is_checked_all_the_same() {
+    let kept = kept().await;
+    let coordinator = kept.generation.coordinator();
+    let full: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let written = kept.hold(MEDDLED, StopAt::Lost).await;
+    kept.meddles.store(true, Ordering::SeqCst);
+    coordinator.set(MEDDLED, b"a stranger's").await.unwrap();
+    for tenths in 1..=20 {
+        sleep(T / 10).await;
+        assert!(kept.is_valid(&written), "lost after {tenths} T/10");
+    }
+    coordinator.delete(MEDDLED).await.unwrap();
+    sleep(T / 6 + MOMENT).await;
+    assert!(written.is_gone());
+    drop(full);
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_many_batches_none_waits_for_the_answer_to_another() {
     const ANSWER: Duration = Duration::from_millis(100);
