@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{advance, sleep};
+use tokio::time::{advance, sleep, timeout};
 use zklock::driver::RequestError;
 use zklock::{
     Acl, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
@@ -360,6 +360,29 @@ async fn events_say_how_long_it_was_waited_for_and_held_and_how_it_came() {
     }
     drop((error, second));
     assert!(matches!(of_lock(&told), Event::Released { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_not_broken_by_who_gave_that_up() {
+    let (store, session, told) = all_observed();
+    let outside = client(&store).await;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let site = session.site("a").unwrap();
+    let queue = site.contenders().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.hold_requests();
+    assert!(timeout(SECOND, site.break_holder(&queue[0])).await.is_err());
+    faults.release();
+    outside.delete(guard.node_path()).await.unwrap();
+    guard.lost().await;
+    let why = loop {
+        match of_lock(&told) {
+            Event::Lost { why, .. } => break why,
+            Event::Acquired { .. } => {}
+            event => panic!("{event:?}"),
+        }
+    };
+    assert_eq!(why, LossReason::Deleted);
 }
 
 #[tokio::test(start_paused = true)]
