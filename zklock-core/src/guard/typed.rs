@@ -331,6 +331,10 @@ impl<K: Kind> Guard<K> {
     #[expect(clippy::manual_async_fn, reason = "its future would have the guard twice")]
     pub fn release(mut self) -> impl Future<Output = Result<(), LockError>> + Send {
         async move {
+            if self.hold.grant().is_none() {
+                // A writer that was lost in its downgrade, which told of its end.
+                return Err(self.grant.lost_error());
+            }
             let now = self.grant.now();
             let over = self.is_over_time().then(|| self.lost_error());
             let (mut hold, turn) = (self.hold.take(), self.turn.take());

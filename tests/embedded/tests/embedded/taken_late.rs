@@ -270,3 +270,35 @@ async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     drop(session.rw_lock("a").unwrap().write().await.unwrap());
 }
+
+/// Passes on which locks observers are told to be released.
+#[derive(Debug)]
+struct Ends(StdMutex<Sender<String>>);
+
+impl Observer for Ends {
+    fn event(&self, event: &Event) {
+        if let Event::Released { lock, .. } = event {
+            let _ = self.0.lock().unwrap().send(lock.to_string());
+        }
+    }
+}
+
+/// It has nothing to release, and its end was told when it was lost.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_was_lost_in_its_downgrade_cannot_be_released() {
+    let (store, (sender, told)) = (Embedded::new(), channel());
+    let ends = Arc::new(Ends(StdMutex::new(sender)));
+    let session = Session::embedded_builder(&store).observer(ends).open().unwrap();
+    let writing = session.rw_lock("a").unwrap().write().await.unwrap();
+    be_late(&store, &session);
+    let mut downgrading = pin!(writing.downgrade());
+    assert!(poll_once(downgrading.as_mut()).is_pending());
+    sleep(MOMENT).await;
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    let writing = downgrading.await.unwrap_err().into_guard();
+    let error = writing.release().await.unwrap_err();
+    assert!(error.is_lost() && error.lock_name() == Some("a"), "{error}");
+    drop(session.mutex("last").unwrap().acquire().await.unwrap());
+    let next = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!([next(), next()], ["a", "last"]);
+}
