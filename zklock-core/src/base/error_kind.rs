@@ -43,7 +43,8 @@ pub enum ErrorKind {
     /// only likely, because the same task holds the lock, the acquire waits, a warning is logged
     /// after one second, and the busy error at the end says so. Also where a lock with
     /// [`reentrant`](crate::base::options::LockOptions::reentrant) off is acquired again inside its
-    /// own scope, and where a writer is downgraded that a nested call holds as well.
+    /// own scope, and where a writer is downgraded that a nested call, or a call around it, holds
+    /// as well.
     Deadlock,
     /// The directory's sequence numbers are nearly used up.
     Exhausted,

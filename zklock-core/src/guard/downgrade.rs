@@ -35,8 +35,8 @@ impl RwLockWriteGuard {
     /// # Errors
     ///
     /// A [`DowngradeError`], which contains the write guard; `?` drops it, which releases the lock.
-    /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again,
-    /// [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
+    /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again, or if this guard is
+    /// nested and a call around it still holds the lock, [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
     /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
     /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
     /// during the downgrade.
@@ -60,8 +60,16 @@ impl RwLockWriteGuard {
                 let lost = self.grant.lost_error();
                 return Err(self.stays(lost.on(lock)));
             }
-            let why = "a write lock that a nested call holds as well cannot be downgraded; end \
-                       that call first";
+            let why = match self.turn {
+                None => {
+                    "a write lock that a nested call holds as well cannot be downgraded; end that \
+                     call first"
+                }
+                Some(_) => {
+                    "a nested write lock cannot be downgraded while a call around this one, or one \
+                     nested in it, holds it too; end that call first"
+                }
+            };
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
         self.turn.iter().for_each(NestedTurn::is_last);

@@ -504,9 +504,12 @@ async fn a_writer_that_is_held_twice_does_not_step_down() {
     let token = writing.fencing_token();
     let refused = writing.downgrade().await.unwrap_err();
     assert_eq!(refused.error().kind(), ErrorKind::Deadlock);
+    assert!(refused.to_string().contains("that a nested call holds as well"), "{refused}");
     // A nested one does neither, and stays, too.
     let refused_too = nested.downgrade().await.unwrap_err();
     assert_eq!(refused_too.error().kind(), ErrorKind::Deadlock);
+    let says = "while a call around this one, or one nested in it, holds it too";
+    assert!(refused_too.to_string().contains(says), "{refused_too}");
     assert!(refused_too.into_guard().is_valid());
     let writing = refused.into_guard();
     assert!(writing.is_valid() && writing.fencing_token() == token);
