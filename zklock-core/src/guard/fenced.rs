@@ -89,9 +89,12 @@ impl Fenced<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock is no longer held. Nothing was written, unless the session
-    /// ended before the reply arrived; in that case the message says that the write may have been
-    /// applied.
+    /// [`ErrorKind::Lost`] if the lock is no longer held, also because its guard was released. Nothing
+    /// was written, unless the session ended before the reply arrived; in that case the message says
+    /// that the write may have been applied.
+    ///
+    /// [`ErrorKind::HeldTooLong`] if the lock was held for longer than
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). Nothing was written.
     ///
     /// [`ErrorKind::Unavailable`] if the server did not answer within the session timeout: the write
     /// may have been applied.
@@ -126,7 +129,8 @@ impl Fenced<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`set`](Fenced::set); also [`ErrorKind::Refused`] if the node exists.
+    /// Those of [`set`](Fenced::set), such as [`ErrorKind::Lost`] and [`ErrorKind::HeldTooLong`]; also
+    /// [`ErrorKind::Refused`] if the node exists.
     ///
     /// # Cancel safety
     ///
@@ -151,7 +155,8 @@ impl Fenced<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`set`](Fenced::set); also [`ErrorKind::Refused`] if the node has children.
+    /// Those of [`set`](Fenced::set), such as [`ErrorKind::Lost`] and [`ErrorKind::HeldTooLong`]; also
+    /// [`ErrorKind::Refused`] if the node has children.
     ///
     /// # Cancel safety
     ///

@@ -88,12 +88,17 @@ impl GuardView {
         self.members().any(|view| view.limit.as_ref().is_some_and(|limit| limit.is_over()))
     }
 
-    /// The error for the first member that was lost, or held for too long.
+    /// The error for the first member that was lost, released, or held for too long.
     pub(crate) fn lost_error(&self) -> LockError {
         let lost = self.members().filter(|view| !view.is_one_valid()).last().unwrap_or(self);
-        let is_leased = lost.grant.is_leased_at(lost.grant.now());
-        let too_long = lost.limit.as_ref().filter(|_| is_leased).and_then(|limit| limit.error());
+        let limit = lost.limit.as_ref().filter(|_| lost.grant.is_valid());
+        let too_long = limit.and_then(|limit| limit.error());
         too_long.unwrap_or_else(|| lost.grant.lost_error())
+    }
+
+    /// The error for the first member that was held for too long, if one was.
+    pub(crate) fn over_time_error(&self) -> Option<LockError> {
+        self.members().filter_map(|view| view.limit.as_ref()?.error()).last()
     }
 
     /// Reports that a body ended because of the members that are to be released.

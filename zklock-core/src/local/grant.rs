@@ -306,9 +306,15 @@ impl Grant {
             .on(self.queue.lock_name().clone())
     }
 
-    /// The error for a lock that was lost.
+    /// The error for a lock that was lost, or whose guard has gone.
     pub fn lost_error(&self) -> LockError {
+        let now = self.now();
+        let is_lost = self.leases().any(|lease| lease.is_lost_at(now));
         let why = match self.lease.stop_at() {
+            _ if self.holds() == 0 && !is_lost => match self.mode {
+                Mode::Write => "its guard was released or downgraded",
+                _ => "its guard was released",
+            },
             StopAt::Suspect => "its session was suspect or ended, or its node was deleted",
             StopAt::Lost => {
                 "its lease ran out, its ZooKeeper session ended, or its node was deleted"

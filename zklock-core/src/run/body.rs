@@ -38,9 +38,11 @@ pub fn may_begin(view: &GuardView, cancel_policy: CancelPolicy) -> Result<(), Lo
 
 /// What ends the body now. A lock that is both lost and revoked counts as lost.
 pub fn over(view: &GuardView, cancel_policy: CancelPolicy) -> Option<LockError> {
-    let is_lost = cancel_policy.lost == OnLost::Cancel && !view.is_valid();
-    if is_lost || view.is_over_time() {
+    if cancel_policy.lost == OnLost::Cancel && !view.is_valid() {
         Some(view.lost_error())
+    } else if let Some(error) = view.over_time_error() {
+        // Also where the lock was lost before: the body was to finish.
+        Some(error)
     } else if cancel_policy.revoked == OnRevoked::Cancel && view.is_revoked() {
         Some(view.revoked_error())
     } else {

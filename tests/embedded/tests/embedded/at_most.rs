@@ -70,6 +70,24 @@ async fn an_async_body_is_dropped_at_that_moment_and_the_lock_is_free() {
     }
 }
 
+/// What ends it is its time, and what comes first is told where it returns before.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_goes_on_after_a_loss_ends_with_its_time() {
+    let (store, session) = prompt();
+    let [template, ..] = templates(&session, limited().on_lost(OnLost::Finish));
+    let lose = || store.faults(session.zookeeper_session().unwrap().id).expire();
+    let start = Instant::now();
+    let outcome = template.execute("a", async || {
+        lose();
+        assert!(!current().is_valid());
+        pending::<()>().await
+    });
+    assert_too_long(&outcome.await.unwrap_err(), Body::Dropped);
+    assert_eq!(start.elapsed(), LIMIT);
+    let lost = template.execute("a", async || lose()).await.unwrap_err();
+    assert_eq!((lost.kind(), lost.body()), (ErrorKind::Lost, Some(Body::Finished)));
+}
+
 /// A body that is ready too late has finished, and its result does not count.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_returns_late_says_so() {

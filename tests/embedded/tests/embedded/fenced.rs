@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zklock::ErrorKind;
+use zklock::{ErrorKind, LockOptions};
 use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{client, on, prompt, store};
@@ -28,6 +28,32 @@ async fn a_holder_writes_and_a_bad_write_says_why() {
     guard.fenced().delete("/state").await.unwrap();
     assert!(client(&store).await.get("/state").await.is_err());
     assert!(guard.is_valid());
+}
+
+/// Also where the node is kept for the next caller, and the time of the hold is over by now.
+#[tokio::test(start_paused = true)]
+async fn a_view_of_a_guard_that_was_released_says_so() {
+    let (store, session) = prompt();
+    for linger in [Duration::ZERO, 10 * T] {
+        let options = LockOptions::new().hold_at_most(T).linger(linger);
+        let guard = session.mutex("a").unwrap().with_options(options).acquire().await.unwrap();
+        let view = guard.view();
+        guard.release().await.unwrap();
+        sleep(2 * T).await;
+        let late = view.fenced().set("/state", b"late").await.unwrap_err();
+        assert!(late.is_lost(), "{late}");
+        assert_eq!(late.to_string(), "a was lost: its guard was released");
+    }
+    let writing = session.rw_lock("b").unwrap().write().await.unwrap();
+    let (view, reading) = (writing.view(), writing.downgrade().await.unwrap());
+    let late = view.fenced().set("/state", b"late").await.unwrap_err();
+    assert!(late.is_lost() && late.to_string().ends_with("released or downgraded"), "{late}");
+    // It was lost first.
+    let view = reading.view();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    reading.release().await.unwrap_err();
+    let late = view.fenced().set("/state", b"late").await.unwrap_err();
+    assert!(late.is_lost() && late.to_string().contains("its ZooKeeper session ended"), "{late}");
 }
 
 /// The node is gone and this process has not learnt of it: the server refuses.
