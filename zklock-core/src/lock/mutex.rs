@@ -230,7 +230,9 @@ impl Mutex {
     }
 
     /// Returns whether a call around the caller holds this lock, and the lock is still valid. A
-    /// lock that another task of this process holds does not count.
+    /// lock that another task of this process holds does not count. The innermost call counts: inside a
+    /// reader of the same name, which is nested in this lock, it is false, because readers that are nested
+    /// beside each other run together.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -82,7 +82,8 @@ impl NamedLock {
         self
     }
 
-    /// Whether a call around the caller holds this lock, in this mode or one that includes it.
+    /// Whether the innermost call around the caller that holds this lock does so in this mode, or in one that
+    /// includes it. A writer further out does not count: a reader in it may run beside other readers.
     pub fn is_held_in_scope(&self, mode: Mode) -> bool {
         context::find(|grant| self.is_of(grant)).is_some_and(|frame| {
             let includes = includes(frame.own.mode, mode);

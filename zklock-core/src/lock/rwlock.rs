@@ -324,7 +324,8 @@ impl RwLock {
     }
 
     /// Returns whether a call around the caller holds this lock for writing, and the lock is still
-    /// valid.
+    /// valid. The innermost call counts: inside a reader that is nested in a writer it is false, because
+    /// readers that are nested beside each other run together.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -754,7 +754,12 @@ async fn write_includes_read_and_read_never_becomes_write() {
             assert!(inner.is_write_held_in_scope() && inner.is_held_in_scope());
             let reading = inner.read().await.unwrap();
             assert_eq!(reading.fencing_token(), token);
-            drop(reading);
+            // Another reader is nested beside it, so that neither may write.
+            let beside = inner.read().await.unwrap();
+            for reading in [reading, beside] {
+                let held = async { (inner.is_held_in_scope(), inner.is_write_held_in_scope()) };
+                assert_eq!(reading.scope(held).await, (true, false));
+            }
             assert!(inner.write().await.is_ok());
         })
         .await;
