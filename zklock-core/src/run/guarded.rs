@@ -54,7 +54,9 @@ impl Entered {
         self,
         outcome: &Result<(), LockError>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        if outcome.as_ref().is_err_and(LockError::is_revoked) {
+        // A body that did not begin has not ended.
+        let had_begun = |error: &LockError| error.body() != Some(Body::NotStarted);
+        if outcome.as_ref().is_err_and(|error| error.is_revoked() && had_begun(error)) {
             self.view().gave_way();
         }
         async move {

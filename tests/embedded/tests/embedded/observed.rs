@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{advance, sleep, timeout};
 use zklock::driver::RequestError;
 use zklock::{
-    Acl, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
+    Acl, Body, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
     LockOptions, LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt,
     ZkLockTemplate, lock_name, zk_locked,
 };
@@ -119,7 +119,7 @@ async fn a_nested_call_that_is_given_up_is_told_of() {
     let mutex = session.mutex("a").unwrap();
     let held = mutex.acquire().await.unwrap();
     let sibling = held.scope(mutex.acquire()).await.unwrap();
-    assert!(tokio::time::timeout(SECOND, held.scope(mutex.acquire())).await.is_err());
+    assert!(timeout(SECOND, held.scope(mutex.acquire())).await.is_err());
     for _ in 0..2 {
         assert!(matches!(of_lock(&told), Event::Acquired { .. }));
     }
@@ -472,6 +472,32 @@ async fn a_loss_says_why() {
     let readers = readers.into_inner().unwrap();
     assert!(losses.len() == 2 && losses[0] != losses[1]);
     assert!(readers.iter().all(|token| losses.contains(token)), "{readers:?}, {losses:?}");
+}
+
+/// Somebody asks for the lock before the body begins, so that nothing is given up.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_begin_has_not_ended() {
+    let (store, session, told) = all_observed();
+    let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    let template = ZkLockTemplate::new(session.clone()).with_options(heed);
+    let other = on(&store);
+    drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.delay_replies(Duration::from_millis(5));
+    let mut late = pin!(template.execute("a", async || unreachable!("it is too late to begin")));
+    assert!(timeout(Duration::from_millis(1), &mut late).await.is_err());
+    sleep(SECOND).await;
+    assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
+    sleep(5 * SECOND).await;
+    let error: LockError = late.await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::NotStarted)));
+    drop(session.mutex("last").unwrap().acquire().await.unwrap());
+    loop {
+        match of_lock(&told) {
+            Event::Acquired { lock, .. } if *lock == *"last" => break,
+            event => assert!(!matches!(event, Event::Lost { .. }), "{event:?}"),
+        }
+    }
 }
 
 /// Its process stood still, and it lets go before anything else looks.
