@@ -53,7 +53,8 @@ pub enum LockEvent {
     /// A contender is gone: a holder that released the lock or whose session ended, or a waiter
     /// that gave up. From outside these look the same.
     Left(ContenderInfo),
-    /// A holder of this session is gone because its ZooKeeper session ended.
+    /// A holder of this session is gone because its ZooKeeper session ended. While that connection is only
+    /// down, nobody knows, and it has [left](LockEvent::Left).
     Lost(ContenderInfo),
     /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes
     /// in the meantime are reported when the queue can be read again.
@@ -294,11 +295,11 @@ impl LockEvents {
         self.waiting.extend(told);
     }
 
-    /// Whether a ZooKeeper session of ours is over, or cannot be asked. Its nodes are then gone,
-    /// even if its client does not know it yet.
+    /// Whether a ZooKeeper session of ours is certainly over. While its client only connects again, its
+    /// nodes may be gone because they were released.
     fn has_ended(&self, session: i64) -> bool {
         self.site.session.generation_of(session).is_none_or(|generation| {
-            generation.is_over() || generation.coordinator().link() != Link::Up
+            generation.is_over() || generation.coordinator().link().is_over()
         })
     }
 }

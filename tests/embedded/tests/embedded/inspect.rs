@@ -8,8 +8,8 @@ use zklock::driver::RequestError;
 use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
 use zklock::testing::{Fault, Op};
 use zklock::{
-    ContenderInfo, ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner,
-    Session,
+    ContenderInfo, Embedded, ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode,
+    MutexGuard, Observer, Owner, Session,
 };
 use zklock_core::coordinator::node::NodeKind;
 
@@ -196,10 +196,8 @@ async fn a_directory_that_is_made_between_two_looks_is_seen() {
     }
 }
 
-/// Locks on further connections of a session are its own, too.
-#[tokio::test(start_paused = true)]
-async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
-    let (store, session) = prompt();
+/// Acquires the lock `a` over another connection than the session's first, and returns which one that is.
+async fn over_another_connection(store: &Embedded, session: &Session) -> (MutexGuard, i64) {
     let first = store.sessions()[0];
     // While the first is busy another is opened, and used.
     store.faults(first).hold_replies();
@@ -215,9 +213,16 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     for busy in busy {
         drop(busy.await.unwrap());
     }
-    let owner = client(&store).await.get(guard.node_path()).await.unwrap().1.ephemeral_owner;
+    let owner = client(store).await.get(guard.node_path()).await.unwrap().1.ephemeral_owner;
     assert_ne!(owner, first);
+    (guard, owner)
+}
 
+/// Locks on further connections of a session are its own, too.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
+    let (store, session) = prompt();
+    let (guard, owner) = over_another_connection(&store, &session).await;
     let site = session.site("a").unwrap();
     let queue = site.contenders().await.unwrap();
     assert!(queue.len() == 1 && queue[0].holds && queue[0].here, "{queue:?}");
@@ -262,6 +267,21 @@ async fn the_connection_through_which_a_queue_is_looked_at_is_not_closed_meanwhi
     assert!(queue.len() == 1 && start.elapsed() > Duration::from_secs(61));
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(!store.sessions().contains(&second));
+}
+
+/// The answer to the deletion does not arrive.
+#[tokio::test(start_paused = true)]
+async fn what_is_released_over_a_connection_that_breaks_then_is_not_lost() {
+    let (store, session) = prompt();
+    let (guard, owner) = over_another_connection(&store, &session).await;
+    let mut events = session.site("a").unwrap().events();
+    assert!(matches!(events.next().await, Some(LockEvent::Joined(one)) if one.here));
+    assert!(matches!(events.next().await, Some(LockEvent::Granted(one)) if one.here));
+    store.faults(owner).inject(Fault::cut_after().on(Op::Delete));
+    drop(guard);
+    let event = events.next().await;
+    assert!(matches!(&event, Some(LockEvent::Left(one)) if one.here), "{event:?}");
+    store.faults(owner).reconnect();
 }
 
 /// Whoever looks again and again, as `zklock watch` does.
