@@ -79,7 +79,11 @@ impl NameBuilder {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn value(mut self, value: &dyn Display) -> Self {
-        let text = value.to_string();
+        let mut text = String::new();
+        if write!(text, "{value}").is_err() {
+            self.flaw.get_or_insert(Flaw::Unwritable);
+            return self;
+        }
         // A value of megabytes is refused at the end anyway, so it need not be escaped.
         if text.len() > LONGEST_NAME {
             self.flaw.get_or_insert(Flaw::TooLong);
@@ -116,8 +120,8 @@ impl NameBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if a value is empty, the name is too long, or the literal text
-    /// breaks a rule.
+    /// [`ErrorKind::InvalidName`] if a value is empty or its `Display` fails, the name is too long, or the
+    /// literal text breaks a rule.
     pub fn finish(mut self) -> Result<LockName, LockError> {
         if self.name.is_empty() {
             self.flaw.get_or_insert(Flaw::Empty);

@@ -17,6 +17,8 @@ pub enum Flaw {
     EmptySegment,
     /// An empty value.
     EmptyValue,
+    /// A value that cannot be written as text.
+    Unwritable,
     /// A segment `.` or `..`.
     Dots,
     /// A character that ZooKeeper refuses.
@@ -39,6 +41,9 @@ impl Flaw {
             Flaw::EmptyValue => {
                 "a value in a lock name may not be empty; calls whose value is missing would share \
                  one lock"
+            }
+            Flaw::Unwritable => {
+                "a value in a lock name could not be written as text: its `Display` failed"
             }
             Flaw::Dots => "a segment of a lock name may not be `.` or `..`",
             Flaw::Refused => {

@@ -1,5 +1,7 @@
 //! The rules for names, on the vectors that every language checks.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::builder::is_digit;
@@ -161,6 +163,21 @@ fn names_of_values_are_those_of_the_vectors() {
         }
         check(&vector, builder.finish());
     }
+}
+
+/// Only in Rust can a value refuse to be text, so that there is no vector of it.
+#[test]
+fn a_value_that_cannot_be_written_is_refused() {
+    struct Fails;
+    impl fmt::Display for Fails {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("half")?;
+            Err(fmt::Error)
+        }
+    }
+    let error = LockName::build().text("orders/").value(&Fails).finish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    assert!(error.to_string().contains(Flaw::Unwritable.message()), "{error}");
 }
 
 #[test]
