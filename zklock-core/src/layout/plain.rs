@@ -228,7 +228,7 @@ impl LockDriver for HostNodes {
     fn owner(&self, name: &str, data: &[u8]) -> Owner {
         let mut owner = Owner::from_payload(data);
         if owner.host.is_empty() {
-            let end = name.rfind("-R-").or_else(|| name.rfind("-W-")).unwrap_or(0);
+            let end = name.rfind("-R-").max(name.rfind("-W-")).unwrap_or(0);
             name[..end].clone_into(&mut owner.host);
         }
         owner
@@ -376,6 +376,12 @@ mod tests {
         assert_eq!(read, Some(Contender::new("192.168.0.1-R-0000000001", 1, Mode::Read)));
         let owner = HostNodes::here().owner("192.168.0.1-R-0000000001", b"");
         assert_eq!(owner.host, "192.168.0.1");
+        for host in ["a-R-b", "a-W-b"] {
+            for mode in [Mode::Read, Mode::Write] {
+                let name = HostNodes::of(host).example(mode, 1);
+                assert_eq!(HostNodes::here().owner(&name, b"").host, host);
+            }
+        }
         assert!(OneNode.parse("lock2").is_none());
     }
 
