@@ -178,7 +178,10 @@ impl ZkLockTemplate {
     fn lock(&self, name: LockName) -> Result<AnyLock, LockError> {
         let session = match &self.session {
             Some(session) => session.clone(),
-            None => SessionRegistry::global().session(None)?,
+            None => {
+                let session = SessionRegistry::global().session(None);
+                session.map_err(|error| error.on(name.to_shared()))?
+            }
         };
         self.spec.lock(&session, name)
     }

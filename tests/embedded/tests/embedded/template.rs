@@ -372,6 +372,19 @@ fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_missing_is_an_error_with_the_name_of_the_lock() {
+    let template = ZkLockTemplate::default();
+    for error in [
+        template.execute("a", async || ()).await.unwrap_err(),
+        template.execute_all(["a", "b"], async || ()).await.unwrap_err(),
+        template.blocking_execute("a", || ()).unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.lock_name()), (ErrorKind::NotConfigured, Some("a")));
+        assert_eq!(error.body(), Some(Body::NotStarted));
+    }
+}
+
+#[tokio::test]
 async fn a_template_may_have_a_layout_of_its_own() {
     let (_store, session) = store();
     let template = ZkLockTemplate::new(session).with_driver(Numbered::dlock());
