@@ -224,8 +224,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`], with a holder, if no permit is left; [`ErrorKind::Unavailable`] if
-    /// ZooKeeper does not answer within the `timeout` of one try; and those of
+    /// [`ErrorKind::Busy`] if no permit is left, with a holder if one is known;
+    /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer within the `timeout` of one try; and those of
     /// [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Cancel safety
