@@ -147,12 +147,11 @@ impl Grant {
 
     /// Shows of each keeper how it keeps it, who it is, and whether it begins anew.
     fn each_keeper(&self, mut show: impl FnMut(Kept, &Caller, bool)) {
-        let nested = self.nested();
-        let nested = nested.as_deref();
-        if nested.is_none_or(|nested| !nested.is_left) {
-            show(self.kept(), &self.who, nested.is_some_and(|nested| nested.is_anew));
+        let Some(nested) = self.nested() else { return show(self.kept(), &self.who, false) };
+        if !nested.is_left {
+            show(self.kept(), &self.who, nested.is_anew);
         }
-        let inside = nested.into_iter().flat_map(|nested| &nested.inside);
+        let inside = nested.inside.iter();
         inside.for_each(|Keeper { kept, who, is_anew, .. }| show(*kept, who, *is_anew));
     }
 
@@ -171,7 +170,9 @@ impl Grant {
         let mut found = None;
         if self.is_open() {
             self.each_keeper(|kept, who, _| {
-                found = found.or((kept == Kept::ByGuard && is(who)).then_some(*who));
+                if found.is_none() && kept == Kept::ByGuard && is(who) {
+                    found = Some(*who);
+                }
             });
         }
         found
