@@ -21,6 +21,7 @@ pub(super) fn leave(grant: &Grant, turn: Option<NestedTurn>) {
 pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>, pub(super) Option<Instant>);
 
 impl Releasing<'_> {
+    #[inline]
     pub(super) fn end(mut self, error: Option<&LockError>) {
         self.tell(error);
     }
