@@ -50,6 +50,11 @@ impl Lent for Lease {
         self.generation().is_retired()
     }
 
+    /// The ZooKeeper session of a valid lease is not over, which is not asked a second time.
+    fn may_stay(&self, now: Instant) -> bool {
+        self.is_valid_at(now) && !self.is_revoked() && !self.generation().was_retired()
+    }
+
     fn stop_at(&self) -> StopAt {
         Lease::stop_at(self)
     }

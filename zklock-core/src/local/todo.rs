@@ -26,10 +26,8 @@ pub trait Lent {
     /// this one for longer than it is held.
     fn is_retired(&self) -> bool;
 
-    /// Whether it may be kept when its holder lets go.
-    fn may_stay(&self, now: Instant) -> bool {
-        self.is_valid(now) && !self.is_revoked() && !self.is_retired()
-    }
+    /// Whether it may be kept when its holder lets go: it is valid, and neither revoked nor retired.
+    fn may_stay(&self, now: Instant) -> bool;
 
     /// When it counts as lost.
     fn stop_at(&self) -> StopAt;
@@ -58,6 +56,9 @@ impl<T> Lent for TestLease<T> {
     }
     fn is_retired(&self) -> bool {
         false
+    }
+    fn may_stay(&self, _: Instant) -> bool {
+        self.is_valid
     }
 
     fn stop_at(&self) -> StopAt {
