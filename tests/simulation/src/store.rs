@@ -32,7 +32,7 @@ struct Done {
     /// The same, apart from answers that were swallowed; and when those were.
     hard: u64,
     forgotten: Vec<u64>,
-    /// When anything else than a list was missing last.
+    /// When anything else than a list or a notification was missing last.
     missed: u64,
     meddled: Option<u64>,
     /// The same, apart from what is not allowed any more.
@@ -78,6 +78,7 @@ impl Store {
         done.until = done.until.max(until).max(self.world.now());
         done.unanswered = done.unanswered.max(done.until);
         done.hard = done.hard.max(done.until);
+        done.missed = done.missed.max(done.until);
     }
 
     /// Notes something that an outsider does: the network is as it was.
@@ -135,7 +136,8 @@ impl Store {
             if tally.strikes - old.strikes != tally.notices - old.notices {
                 done.unanswered = done.unanswered.max(done.until);
             }
-            if tally.strikes - old.strikes != tally.lists - old.lists {
+            let news = tally.lists - old.lists + tally.notices - old.notices;
+            if tally.strikes - old.strikes != news {
                 done.missed = done.missed.max(now).max(tally.until);
             }
             if tally.strikes - old.strikes != tally.forgets - old.forgets {
@@ -201,11 +203,10 @@ impl Store {
         self.lost_at_most(1, long)
     }
 
-    /// Whether nothing but lists was missing for so long.
-    pub fn only_lists_for(&self, long: u64) -> bool {
+    /// Whether nothing but news was missing for so long: lists and notifications.
+    pub fn only_news_for(&self, long: u64) -> bool {
         self.tally();
-        let (now, done) = (self.world.now(), self.lock());
-        let missed = done.missed.max(done.hard);
+        let (now, missed) = (self.world.now(), self.lock().missed);
         missed == 0 || missed + long <= now
     }
 
@@ -222,12 +223,13 @@ impl Store {
         (done.hard == 0 || done.hard + long <= now) && lately <= answers && !meddled
     }
 
-    /// Whether every answer came for so long, and no outsider did anything but to forbid something.
+    /// Whether every answer came for so long, whatever notifications were missing, and no outsider did anything but to
+    /// forbid something.
     pub fn only_refused_for(&self, long: u64) -> bool {
         self.tally();
         let (now, done) = (self.world.now(), self.lock());
         let interfered = done.interfered.is_some_and(|at| at + long > now);
-        !interfered && (done.until == 0 || done.until + long <= now)
+        !interfered && (done.unanswered == 0 || done.unanswered + long <= now)
     }
 
     /// How many faults there were.

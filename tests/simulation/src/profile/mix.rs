@@ -323,6 +323,7 @@ pub const MIX: &[Profile] = &[
         confused: 0,
         cancels: 0,
         passes: 0,
+        unheard: 100,
         unread: 200,
         rests: 400,
         ..UNANSWERED

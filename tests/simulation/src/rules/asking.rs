@@ -20,6 +20,8 @@ pub(super) struct Ask {
     pub(super) since: u64,
     /// Until when it waits; 0 for who asks once.
     pub(super) until: u64,
+    /// How many permits it wants, if that is known.
+    pub(super) wanted: Option<u32>,
     /// Whether it may hold this lock already, as one of several, or unnoticed inside.
     pub(super) may_hold: bool,
     /// Whether one of its process was ahead, which waited while somebody held the lock.
@@ -35,6 +37,17 @@ pub(super) struct Ask {
 pub struct Asking {
     pub(super) ledger: Arc<Ledger>,
     pub(super) id: u64,
+}
+
+impl Asking {
+    /// Notes how much of the lock is wanted: of a semaphore, so many permits.
+    #[must_use]
+    pub fn wants(self, share: u32) -> Self {
+        if let Some(ask) = self.ledger.lock().asks.get_mut(&self.id) {
+            ask.wanted = Some(share);
+        }
+        self
+    }
 }
 
 impl Drop for Asking {
@@ -146,8 +159,9 @@ impl Ledger {
             near && ask.until > 0 && (held || let_go.is_some_and(|at| at >= ask.since))
         };
         let behind = state.asks.values().any(waits);
-        let (who, answered) = (current_task(), false);
-        state.asks.insert(id, Ask { lock, process, since, until, may_hold, behind, who, answered });
+        let (who, answered, wanted) = (current_task(), false, None);
+        let ask = Ask { lock, process, since, until, wanted, may_hold, behind, who, answered };
+        state.asks.insert(id, ask);
         Asking { ledger: self.clone(), id }
     }
 
@@ -301,7 +315,11 @@ impl Ledger {
         let long_wait = self.timeout.max(LONG_WAIT);
         let is_one_unheard = self.store.is_one_unheard(now - since + long_wait);
         let patience = if is_one_unheard { long_wait } else { self.timeout };
-        if kind == ErrorKind::Busy && !held && !plan.rests() && self.has_been_left(asking, now) {
+        let left = || match held {
+            false => self.has_been_left(asking, now),
+            true => self.has_had_room(asking, now),
+        };
+        if kind == ErrorKind::Busy && !plan.rests() && left() {
             let what = format!("{who}: {} is busy, and those in the way have left", plan.name);
             self.fail(super::BUSY, what);
         }

@@ -304,7 +304,7 @@ impl Task {
             3 => 0,
             _ => (timeout * tries).as_micros() as u64,
         };
-        let asking = self.crew.ledger.asks(lock, &self.process, most);
+        let asking = self.crew.ledger.asks(lock, &self.process, most).wants(share.0);
         let start = self.process.nanos();
         let paused = self.process.pauses();
         let acquiring = async {
