@@ -42,6 +42,7 @@ impl Ledger {
         let is_long = |mine: &&Ask| mine.until > mine.since + SLOW;
         let Some(mine) = state.asks.get(&asking.id).filter(is_long) else { return false };
         let (plan, process, since) = (&self.plans[mine.lock], mine.process.clone(), mine.since);
+        let wanted = mine.wanted;
         let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
         let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
         drop(state);
@@ -54,10 +55,17 @@ impl Ledger {
         let mut there = nodes.iter().filter(|life| life.gone.is_none());
         let mut own = there.clone().filter(|life| ensemble.is_of(life.owner, &process));
         let (Some(first), Some(own)) = (there.next(), own.next_back()) else { return false };
+        let others = there.filter(|life| !ensemble.is_of(life.owner, &process)).count() + 1;
+        // Where there is room for all that is wanted, the first one is in nobody's way.
+        let is_in_the_way = match plan.family {
+            Family::Permits(limit) => wanted.is_some_and(|wanted| others as u32 + wanted > limit),
+            _ => true,
+        };
         let before_it = |life: &&Life| life.czxid < first.czxid;
         let has_left = |life: &Life| life.gone.is_some_and(|(at, _)| at < own.born);
         let before = now - since + self.timeout;
         alone
+            && is_in_the_way
             && since <= own.born
             && nodes.iter().filter(before_it).all(has_left)
             && ensemble.was_shown_by(own, now.saturating_sub(SHOWN))
