@@ -398,10 +398,15 @@ mod tests {
         let (panics, mut first) = (Waker::from(Arc::new(Panics)), clock.sleep_until(soon));
         let mut cx = Context::from_waker(&panics);
         assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
-        for _ in 0..2 {
-            let later = clock.now() + Duration::from_millis(30);
-            futures_lite::future::block_on(clock.sleep_until(later));
-        }
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for _ in 0..2 {
+                let later = clock.now() + Duration::from_millis(30);
+                futures_lite::future::block_on(clock.sleep_until(later));
+            }
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(Pin::new(&mut first).poll(&mut cx).is_ready());
     }
 

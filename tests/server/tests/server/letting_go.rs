@@ -50,6 +50,32 @@ async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
     bed.end().await;
 }
 
+/// On a thread: readers come in, and writers when it lets go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_on_a_thread_steps_down_before_those_who_wait() {
+    let bed = Bed::shared("blocking-downgrade");
+    let (session, other) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&session, &other]).await;
+    let (writes, reads) = (session.rw_lock("a").unwrap(), other.rw_lock("a").unwrap());
+    let writing = spawn_blocking(move || writes.blocking_write().unwrap()).await.unwrap();
+    let reader = reads.clone();
+    let waiting = spawn_blocking(move || reader.blocking_read().unwrap());
+    bed.until_nodes("a", 2).await;
+    let stepped_down = spawn_blocking(move || writing.blocking_downgrade().unwrap());
+    let reading = soon("the downgrade", stepped_down).await.unwrap();
+    let beside = soon("the reader", waiting).await.unwrap();
+    assert!(reading.is_valid() && beside.is_valid());
+    let refused = spawn_blocking(move || reads.blocking_try_write().map(drop)).await.unwrap();
+    assert!(refused.unwrap_err().is_busy());
+    spawn_blocking(move || reading.blocking_release().and(beside.blocking_release()))
+        .await
+        .unwrap()
+        .unwrap();
+    soon("the writer", other.rw_lock("a").unwrap().write()).await.unwrap().release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
 /// Released while nothing is answered, and nobody says that the connection is gone. Of those who know
 /// by then that their lock is lost, and of those who do not.
 async fn released_in_silence(root: &str, release: impl Fn(Held) -> JoinHandle<(bool, Instant)>) {
