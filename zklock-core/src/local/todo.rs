@@ -27,7 +27,9 @@ pub trait Lent {
     fn is_retired(&self) -> bool;
 
     /// Whether it may be kept when its holder lets go: it is valid, and neither revoked nor retired.
-    fn may_stay(&self, now: Instant) -> bool;
+    fn may_stay(&self, now: Instant) -> bool {
+        self.is_valid(now) && !self.is_revoked() && !self.is_retired()
+    }
 
     /// When it counts as lost.
     fn stop_at(&self) -> StopAt;
@@ -56,9 +58,6 @@ impl<T> Lent for TestLease<T> {
     }
     fn is_retired(&self) -> bool {
         false
-    }
-    fn may_stay(&self, _: Instant) -> bool {
-        self.is_valid
     }
 
     fn stop_at(&self) -> StopAt {
