@@ -55,7 +55,6 @@ async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
 async fn a_writer_on_a_thread_steps_down_before_those_who_wait() {
     let bed = Bed::shared("blocking-downgrade");
     let (session, other) = (bed.session().await, bed.session().await);
-    let busy = bed.busy(&[&session, &other]).await;
     let (writes, reads) = (session.rw_lock("a").unwrap(), other.rw_lock("a").unwrap());
     let writing = spawn_blocking(move || writes.blocking_write().unwrap()).await.unwrap();
     let reader = reads.clone();
@@ -72,7 +71,6 @@ async fn a_writer_on_a_thread_steps_down_before_those_who_wait() {
         .unwrap()
         .unwrap();
     soon("the writer", other.rw_lock("a").unwrap().write()).await.unwrap().release().await.unwrap();
-    drop(busy);
     bed.end().await;
 }
 

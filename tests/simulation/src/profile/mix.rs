@@ -323,8 +323,16 @@ pub const MIX: &[Profile] = &[
         confused: 0,
         cancels: 0,
         passes: 0,
-        unheard: 100,
         unread: 200,
+        rests: 400,
+        ..UNANSWERED
+    },
+    Profile {
+        name: "unnoticed",
+        confused: 0,
+        cancels: 0,
+        passes: 0,
+        unheard: 400,
         rests: 400,
         ..UNANSWERED
     },
