@@ -580,7 +580,7 @@ async fn waiting_for_ones_own_permits_is_told() {
     drop(two);
 }
 
-/// Ten clients, random batches, a hundred rounds: never above the limit, and 0 at the end.
+/// Ten clients, random batches, thirty rounds each: never above the limit, and 0 at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_clients_random_batches_never_above_the_limit() {
     let store = late();

@@ -54,7 +54,7 @@ impl Ledger {
     /// connection is in doubt, or its session is used no more.
     pub(super) fn kept(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
         let (mut found, ensemble) = (None, self.store.ensemble());
-        let (closing, asks) = (&state.closing, &state.asks);
+        let (closing, asks, given_up) = (&state.closing, &state.asks, &state.given_up);
         state.lingering.retain_mut(|node| {
             let until = node.since + self.plans[node.lock].linger();
             let proven = ensemble.proven(node.owner).unwrap_or_default();
@@ -85,12 +85,16 @@ impl Ledger {
             };
             // One who reads and one who writes do not share a node: for the other it goes.
             let is_shared = self.plans[node.lock].family != Family::ReadWrite;
+            // So does what was asked for somebody who has given up.
+            let here = (node.lock, node.process.id());
+            let asked = || given_up.get(&here).is_some_and(|at| *at >= node.since);
+            let lost = || !self.store.answers_for(2 * self.timeout);
             let early = is_shared && ended == Ended::BySelf && at + SOON < until && !node.doubted;
             // A session may be used no more when something is refused in it, or one of its servers shows a node too many,
             // of whatever lock.
             let excused = closing.contains(&node.process.id()) || ensemble.refused_in(node.owner);
             let excused = excused || ensemble.was_shown_strays("/zklock/", known, &node.process);
-            let excused = excused || asks.values().any(untold);
+            let excused = excused || asks.values().any(untold) || asked() && lost();
             if early && !excused && !wanted() {
                 let what = format!("{} went {} µs before its time", node.path, until - at);
                 found = Some((super::LINGERS, what));
