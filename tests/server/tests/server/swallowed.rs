@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::layout::Kazoo;
 use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, Control, Late, Matcher, OpCode, Proxy, Rule};
+use zklock_test_support::{Action, BOUND, Control, Late, Matcher, OpCode, Proxy, Rule};
 
 use crate::bed::{Bed, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait};
@@ -293,7 +293,11 @@ async fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallow
 
 /// A lock that a deaf client waits for gets free: until its deadline, it is told of nothing. Whether a round
 /// showed that: it waited before the lock was free, which was long before its deadline.
-async fn gets_what_is_free(client: &Client, other: &Session, on_a_thread: bool) -> bool {
+async fn gets_what_is_free(
+    client: &Client,
+    (other, control): (&Session, &Control),
+    on_a_thread: bool,
+) -> bool {
     const SHORT: Duration = Duration::from_secs(4);
     let rival = client.kind.rival().acquire(other).await;
     let deaf = client.proxy.on(Matcher::notification().path(&client.path), Action::Drop);
@@ -321,18 +325,23 @@ async fn gets_what_is_free(client: &Client, other: &Session, on_a_thread: bool) 
             was_deaf
         }
         Err(error) => {
-            assert!(free_after > SHORT / 2, "{kind:?}, free after {free_after:?}: {error:#}");
+            // Or a server that needed longer for a few answers than there was time.
+            let slow = error.is_unavailable() && control.longest_answer() > BOUND;
+            assert!(
+                free_after > SHORT / 2 || slow,
+                "{kind:?}, free after {free_after:?}: {error:#}"
+            );
             false
         }
     }
 }
 
 /// Plays rounds until one shows it, for tasks and for threads.
-async fn gets_what_it_is_not_told_of(client: Client, other: Session) {
+async fn gets_what_it_is_not_told_of(client: Client, other: Session, control: Arc<Control>) {
     for on_a_thread in [false, true] {
         let mut shown = false;
         for _ in 0..10 {
-            shown = shown || gets_what_is_free(&client, &other, on_a_thread).await;
+            shown = shown || gets_what_is_free(&client, (&other, &control), on_a_thread).await;
         }
         assert!(shown, "{:?}: nothing was kept from it in time", client.kind);
     }
@@ -345,8 +354,10 @@ async fn whoever_is_not_told_that_a_lock_is_free_gets_it_before_the_deadline_on_
     let session = bed.session_of_through(T, &proxy).await;
     let other = bed.session().await;
     let busy = bed.busy(&[&session, &other]).await;
+    let control = Arc::new(Control::of(bed.server()));
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy));
-    let waiting = clients.map(|client| gets_what_it_is_not_told_of(client, other.clone()));
+    let waiting =
+        clients.map(|client| gets_what_it_is_not_told_of(client, other.clone(), control.clone()));
     waiting.into_iter().collect::<JoinSet<_>>().join_all().await;
     drop(busy);
     bed.end().await;
