@@ -196,14 +196,14 @@ fn play_lane(
     let mut servers = Servers::start(servers);
     let mut played = Vec::new();
     for round in rounds {
-        let mut start = Instant::now();
-        let mut seen =
-            play(servers.all(), Plan::of(seed, round, servers.all().len()), round, folder);
-        // What a round without a service shows says nothing of `zklock`.
-        while servers.are_replaced() {
-            start = Instant::now();
-            seen = play(servers.all(), Plan::of(seed, round, servers.all().len()), round, folder);
-        }
+        let (start, seen) = loop {
+            let (start, all) = (Instant::now(), servers.all());
+            let seen = play(all, Plan::of(seed, round, all.len()), round, folder);
+            // What a round without a service shows says nothing of `zklock`.
+            if !servers.are_replaced() {
+                break (start, seen);
+            }
+        };
         let (kind, fault) = (seen.plan.kind, seen.plan.fault);
         println!("round {round}: {kind:?}, {fault:?} at {:?}, {:?}", seen.hit, start.elapsed());
         tally.lock().unwrap().add(round, &seen);

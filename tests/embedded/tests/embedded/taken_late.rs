@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zklock::layout::Kazoo;
 use zklock::{
-    AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session, ZkLockTemplate,
+    AnyLock, DowngradeError, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session,
+    ZkLockTemplate,
 };
 
 use crate::support::{about, client, contenders, on, prompt};
@@ -250,16 +251,21 @@ async fn several_locks_and_bodies_begin_with_what_is_still_held() {
     assert_eq!(ran.load(Ordering::SeqCst), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
-    let (store, session) = prompt();
+/// A writer steps down while its session expires.
+async fn lost_in_a_downgrade(store: &Embedded, session: &Session) -> DowngradeError {
     let writing = session.rw_lock("a").unwrap().write().await.unwrap();
-    be_late(&store, &session);
+    be_late(store, session);
     let mut downgrading = pin!(writing.downgrade());
     assert!(poll_once(downgrading.as_mut()).is_pending());
     sleep(MOMENT).await;
     store.faults(session.zookeeper_session().unwrap().id).expire();
-    let refused = downgrading.await.unwrap_err();
+    downgrading.await.unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_a_writer_and_was_lost_is_no_guard() {
+    let (store, session) = prompt();
+    let refused = lost_in_a_downgrade(&store, &session).await;
     assert!(refused.error().is_lost(), "{refused}");
     let writing = refused.into_guard();
     assert!(!writing.is_valid());
@@ -289,13 +295,7 @@ async fn a_writer_that_was_lost_in_its_downgrade_cannot_be_released() {
     let (store, (sender, told)) = (Embedded::new(), channel());
     let ends = Arc::new(Ends(StdMutex::new(sender)));
     let session = Session::embedded_builder(&store).observer(ends).open().unwrap();
-    let writing = session.rw_lock("a").unwrap().write().await.unwrap();
-    be_late(&store, &session);
-    let mut downgrading = pin!(writing.downgrade());
-    assert!(poll_once(downgrading.as_mut()).is_pending());
-    sleep(MOMENT).await;
-    store.faults(session.zookeeper_session().unwrap().id).expire();
-    let writing = downgrading.await.unwrap_err().into_guard();
+    let writing = lost_in_a_downgrade(&store, &session).await.into_guard();
     let error = writing.release().await.unwrap_err();
     assert!(error.is_lost() && error.lock_name() == Some("a"), "{error}");
     drop(session.mutex("last").unwrap().acquire().await.unwrap());
