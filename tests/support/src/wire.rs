@@ -44,6 +44,13 @@ pub enum OpCode {
     Other(i32),
 }
 
+impl OpCode {
+    /// Whether a session sends it only to be heard: pings, and the read of its root's ACL each T/12.
+    pub fn keeps_alive(self) -> bool {
+        matches!(self, OpCode::Ping | OpCode::GetAcl)
+    }
+}
+
 use OpCode as Op;
 
 const NUMBERS: [(i32, OpCode); 31] = [

@@ -105,7 +105,7 @@ impl AcquireLoop<'_> {
             if let Some(turn) = self.turn {
                 turn.comes().await;
             }
-            let generation = lane.ready().await?;
+            let generation = self.lane_permit.ready().await?;
             self.unused.go_with(&generation);
             let acquired = match generation.connected().await {
                 true => self.enqueue_and_wait(&generation).await,

@@ -42,6 +42,10 @@ pub const HANDOFFS: Duration = ms(10);
 /// Heartbeats in one T: two can be missed before the session is suspect.
 pub const HEARTBEATS: u32 = 6;
 
+/// Messages in one T that a session sends whatever else it has to say: so often that each may be late by
+/// more than a tenth of T before the session is [silent](SILENCE) for too long.
+pub const MESSAGES: u32 = 12;
+
 /// T/3 without an answered commit makes a session suspect.
 pub const SUSPECT: u32 = 3;
 
@@ -102,6 +106,10 @@ pub const CONNECT: Pauses = (ms(50), ms(500));
 /// The pauses between two attempts to open the next session. They become longer than the first ones,
 /// because a session never stops trying.
 pub const RECONNECT: Pauses = (ms(50), s(1));
+
+/// How long an acquire waits for the next session of its connection before it goes to another one that has
+/// one: most reconnects take less.
+pub const ELSEWHERE: Duration = s(1);
 
 /// How often a task that opens a session looks whether the process stood still: far more often than
 /// any lease is short.

@@ -18,7 +18,7 @@ use crate::coordinator::request_error::RequestError;
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
-use crate::session::lane::{Lane, Status, closed};
+use crate::session::lane::{LanePermit, Status, closed};
 use crate::session::releaser::{more, or_forgotten};
 
 /// The source of a limit. All users of a semaphore in one process must give the same.
@@ -110,9 +110,9 @@ impl Limit {
     ///
     /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
     /// than this process uses; also the error of a request that ZooKeeper refuses.
-    pub async fn known(&self, lane: &Lane) -> Result<(), LockError> {
+    pub async fn known(&self, lane_permit: &LanePermit) -> Result<(), LockError> {
         if let Some(path) = &self.said {
-            return agree(lane, path, self.now()).await;
+            return agree(lane_permit, path, self.now()).await;
         }
         if self.read.load(Ordering::Acquire) {
             return Ok(());
@@ -124,7 +124,7 @@ impl Limit {
         while !self.read.load(Ordering::Acquire) {
             let told = async { changes.changed().await.map_err(|_| closed()) };
             let refused = async {
-                let mut status = lane.status();
+                let mut status = lane_permit.lane().status();
                 let is_refused = |now: &Status| matches!(now, Status::Refused(_) | Status::Closed);
                 match status.wait_for(is_refused).await.as_deref() {
                     Ok(Status::Refused(error)) => Err(error.clone()),
@@ -185,11 +185,11 @@ const MOST_REMOVED: u32 = 20;
 /// number; between creating and writing, its node is empty, and a client that comes then does not
 /// compare. Here the number is written whenever there is none, and compared each time. That the chroot is
 /// missing is left to the acquire that follows, which tells it.
-async fn agree(lane: &Lane, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
+async fn agree(lane_permit: &LanePermit, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
     let (text, mut removed, mut may_write) = (limit.to_string(), 0, true);
     let mut patience = Duration::ZERO;
     loop {
-        let generation = lane.ready().await?;
+        let generation = lane_permit.ready().await?;
         let coordinator = generation.coordinator();
         patience = patience.max(generation.patience());
         let outcome = match coordinator.get(path.as_str()).await {

@@ -61,11 +61,21 @@ impl LaneReport {
 
     /// Whether the lane said last that it is connected.
     pub fn is_connected(&self) -> bool {
+        self.is_any_connected(|lane| lane == self.lane)
+    }
+
+    /// Whether another lane said so.
+    pub fn is_another_connected(&self) -> bool {
+        self.is_any_connected(|lane| lane != self.lane)
+    }
+
+    fn is_any_connected(&self, of: impl Fn(u64) -> bool) -> bool {
         let lanes = self.health.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_connected = |(lane, said): &(u64, Option<(u64, SessionState)>)| {
-            *lane == self.lane && matches!(said, Some((_, SessionState::Connected)))
-        };
-        lanes.said.iter().any(is_connected)
+        let connected = lanes
+            .said
+            .iter()
+            .filter(|(_, said)| matches!(said, Some((_, SessionState::Connected))));
+        connected.into_iter().any(|(lane, _)| of(*lane))
     }
 
     /// Removes the lane: what it publishes after this does not count.

@@ -88,7 +88,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             continue;
         }
         let self_aware = generation.is_self_aware();
-        generation.awake(now);
+        let next_message = generation.awake(now);
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
         if suspect {
@@ -128,10 +128,10 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         let wake_at = if self_aware && unheld.is_none() && (!holds || link == Link::Up) {
             Instant::FAR
         } else if !holds {
-            now + gap
+            next_message
         } else {
             let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
-            let until = if self_aware { until } else { until.min(now + gap) };
+            let until = until.min(next_message);
             if beats { until.min(due) } else { until }
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_lite::future::or;
 use tokio::sync::watch;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::times;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::link::Link;
 use crate::observe::observer::Events;
@@ -225,11 +227,28 @@ impl Lane {
     /// Errors that an operator must remove are returned at once; while no server can be reached, it
     /// waits.
     pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
-        // Nearly always, and then there is nothing to subscribe to.
-        if let Some(present) = self.current().filter(|present| !present.is_retired()) {
-            return Ok(present);
+        match self.present() {
+            Some(present) => Ok(present),
+            None => Box::pin(self.next()).await,
         }
-        Box::pin(self.next()).await
+    }
+
+    /// Nearly always, and then there is nothing to subscribe to.
+    fn present(&self) -> Option<Arc<Generation>> {
+        self.current().filter(|present| !present.is_retired())
+    }
+
+    /// Ends when this lane has no session for a while and another one has: that one serves sooner.
+    async fn elsewhere(&self) -> Result<Arc<Generation>, LockError> {
+        loop {
+            self.clock().sleep_until(self.clock().now() + times::ELSEWHERE).await;
+            if !self.is_connected() && self.keeping.health.is_another_connected() {
+                let trouble = self.trouble().into_iter();
+                let error =
+                    LockError::new(ErrorKind::Unavailable, "this connection gets no session");
+                return Err(trouble.fold(error, LockError::because));
+            }
+        }
     }
 
     async fn next(&self) -> Result<Arc<Generation>, LockError> {
@@ -311,6 +330,19 @@ impl LanePermit {
     /// The lane.
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
+    }
+
+    /// Waits for a generation in which a new node can be created.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Lane::ready`]; also [`ErrorKind::Unavailable`] while the lane has no session and another one
+    /// has.
+    pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
+        match self.lane.present() {
+            Some(present) => Ok(present),
+            None => Box::pin(or(self.lane.next(), self.lane.elsewhere())).await,
+        }
     }
 
     /// The server has answered: from now on, the acquire waits for other contenders.

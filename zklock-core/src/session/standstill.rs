@@ -12,6 +12,9 @@
 //! answered commit proves no more than that the leader knew of the session before: if the follower is cut
 //! off then, the leader ends the session that much earlier.
 //!
+//! So the thread that sends the messages sends one each T/12, whatever else is sent, and records it. A thread
+//! that is busy, and comes to it late by a tenth of T each time, is silent for less than T/5 all the same.
+//!
 //! What stands still may be the machine, the process, or only the thread that sends the messages. So only
 //! that thread shows by running that it runs. A commit on another thread finds out that it does not.
 
@@ -38,9 +41,11 @@ pub struct Stood {
 pub struct Standstill {
     /// A shorter silence is usual.
     least: Duration,
+    /// After such a silence, a message is due.
+    interval: Duration,
     lease: Duration,
     half_tick: Duration,
-    /// When the thread that sends the messages certainly ran last.
+    /// When the thread that sends the messages certainly sent one last.
     awake: AtomicU64,
     /// When it went on last; 0 if it never stood still.
     until: AtomicU64,
@@ -56,6 +61,7 @@ impl Standstill {
         let least = timing.session_timeout / times::SILENCE;
         Standstill {
             least,
+            interval: timing.session_timeout / times::MESSAGES,
             lease: timing.lease,
             half_tick: timing.margin.saturating_sub(least),
             awake: AtomicU64::new(now.as_nanos()),
@@ -65,7 +71,12 @@ impl Standstill {
         }
     }
 
-    /// Records that the thread that sends the messages runs now. Returns whether it stood still.
+    /// When the thread that sends the messages has to send the next one.
+    pub fn due(&self) -> Instant {
+        Instant::from_nanos(self.awake.load(Ordering::Acquire)) + self.interval
+    }
+
+    /// Records that the thread that sends the messages sends one now. Returns whether it stood still.
     pub fn runs(&self, now: Instant) -> bool {
         let stood = self.looks(now);
         // Recorded before anybody else takes it for awake.

@@ -525,3 +525,49 @@ async fn a_lock_is_not_granted_by_a_later_list_where_another_has_made_the_node_a
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(contenders(&store, "/zklock/a").await, [node]);
 }
+
+/// Its lock is held by another process, and the servers let no further connection in.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_on_a_connection_that_gets_no_session_goes_to_one_that_has_one() {
+    for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
+        let (store, session) = prompt();
+        let (first, other) = (store.sessions()[0], on(&store));
+        let before = store.sessions();
+        let lock = move |session: &Session| {
+            let options = LockOptions::new().fair(kind == "fair");
+            let lock: zklock::AnyLock = match kind {
+                "write" => zklock::AnyLock::Write(session.rw_lock("a").unwrap()),
+                "permit" => session.semaphore("a", 1).unwrap().into(),
+                "kazoo's permit" => {
+                    session.semaphore("a", 1).unwrap().with_driver(Kazoo::default()).into()
+                }
+                _ => session.mutex("a").unwrap().with_options(options).into(),
+            };
+            lock
+        };
+        let held = lock(&other).acquire().await.unwrap();
+        store.faults(first).hold_replies();
+        let spawn = |number: usize| {
+            let mutex = session.mutex(format!("busy/n{number}")).unwrap();
+            crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+        };
+        let busy: Vec<_> = (0..9).map(spawn).collect();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let waits = lock(&session);
+        let waiting = crate::spawn(async move { waits.acquire().await });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        store.faults(first).release();
+        for busy in busy {
+            busy.await.unwrap();
+        }
+        let second = store.sessions().into_iter().find(|id| !before.contains(id)).unwrap();
+        store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+        store.faults(second).expire();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(session.state(), SessionState::Connecting, "{kind}: it has the first one");
+        held.release().await.unwrap();
+        let granted = tokio::time::timeout(Duration::from_millis(1_500), waiting).await;
+        let guard = granted.expect(kind).unwrap().unwrap();
+        assert!(guard.is_valid(), "{kind}");
+    }
+}

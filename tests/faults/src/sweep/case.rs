@@ -80,18 +80,17 @@ impl Scene {
     }
 
     /// Whether a frame belongs to it: what opens a session, or what comes behind it. Heartbeats belong where
-    /// they are waited for, and pings, which come when they like, nowhere.
+    /// they are waited for, and what only keeps a session alive, which comes when it likes, nowhere.
     pub(super) fn has(self, opcode: OpCode) -> bool {
         match self {
             Scene::Opening => matches!(opcode, OpCode::Connect | OpCode::Exists),
-            Scene::New | Scene::Held => !matches!(
-                opcode,
-                OpCode::Multi
-                    | OpCode::SetWatches
-                    | OpCode::SetWatches2
-                    | OpCode::Ping
-                    | OpCode::Connect
-            ),
+            Scene::New | Scene::Held => {
+                !opcode.keeps_alive()
+                    && !matches!(
+                        opcode,
+                        OpCode::Multi | OpCode::SetWatches | OpCode::SetWatches2 | OpCode::Connect
+                    )
+            }
             Scene::Kept => opcode == OpCode::Multi,
         }
     }

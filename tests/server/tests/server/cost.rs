@@ -19,10 +19,10 @@ async fn patient(bed: &Bed, proxy: &Proxy) -> Session {
     bed.adopt(session)
 }
 
-/// The requests so far, pings apart.
+/// The requests so far, without those that only keep the session alive.
 pub(crate) fn requests(proxy: &Proxy) -> Vec<OpCode> {
     let requests = proxy.log().into_iter().filter(|frame| frame.direction == Direction::ToServer);
-    requests.map(|frame| frame.opcode).filter(|opcode| *opcode != OpCode::Ping).collect()
+    requests.map(|frame| frame.opcode).filter(|opcode| !opcode.keeps_alive()).collect()
 }
 
 #[tokio::test]

@@ -337,6 +337,16 @@ pub const MIX: &[Profile] = &[
         ..UNANSWERED
     },
     Profile {
+        name: "unnoticed-permits",
+        shape: Shape::Permits,
+        confused: 0,
+        cancels: 0,
+        passes: 0,
+        unheard: 400,
+        rests: 400,
+        ..UNANSWERED
+    },
+    Profile {
         name: "in-doubt",
         layouts: 1_000,
         cancels: 100,

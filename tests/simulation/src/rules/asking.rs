@@ -262,8 +262,9 @@ impl Ledger {
         let ensemble = self.store.ensemble();
         let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
         alone &= is_clean || is_new && nobody_else && one_session;
-        // What a call before left in doubt, because an answer is missing, is looked for before it is deleted.
-        let before = since.saturating_sub(self.timeout);
+        // What a call before left in doubt, because an answer is missing, is looked for before it is deleted, and
+        // the answer to that may be missing as well.
+        let before = since.saturating_sub(2 * self.timeout);
         alone &= !ensemble.has_swallowed_since(before, &process);
         // Perhaps it has held the lock with it, and is about to delete it.
         alone &= life.is_some_and(|life| !self.lock().noted.contains(&(life.czxid as u64)));

@@ -14,7 +14,7 @@ use crate::store::Ended;
 pub type Caller = Option<(ProcessId, u32)>;
 
 /// What is noted is perhaps noted so much later than it was seen.
-const NOTED: u64 = 1_000;
+const NOTED: u64 = 2_000;
 
 /// Who asks for locks, and when each had its last answer.
 pub(super) type Answered = BTreeMap<(usize, Caller), u64>;

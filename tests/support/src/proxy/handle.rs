@@ -215,10 +215,10 @@ impl Proxy {
         self.shared.lock().requests.get(&opcode).copied().unwrap_or_default()
     }
 
-    /// Returns how many requests were forwarded, pings and connects apart.
+    /// Returns how many requests were forwarded, connects and what only keeps a session alive apart.
     pub fn requests_total(&self) -> u64 {
         let state = self.shared.lock();
-        let counted = |op: &OpCode| !matches!(op, OpCode::Ping | OpCode::Connect);
+        let counted = |op: &OpCode| !op.keeps_alive() && *op != OpCode::Connect;
         state.requests.iter().filter(|(op, _)| counted(op)).map(|(_, count)| count).sum()
     }
 

@@ -32,7 +32,7 @@ impl Queue<Permits> {
         fetch: &Fetch<PermitRequest>,
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
-        self.limit().known(lane_permit.lane()).await?;
+        self.limit().known(lane_permit).await?;
         let Targets { locks, counts_first, .. } = &self.engine().targets;
         let requeue = &fetch.wants.requeue;
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);

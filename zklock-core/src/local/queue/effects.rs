@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 use super::{Common, Engine, Granting, Inner, Queue, TodoOf};
 use crate::acquire::lease::Lease;
 use crate::acquire::send_order::SendTurn;
+use crate::base::error::LockError;
+use crate::base::error_kind::ErrorKind;
 use crate::coordinator::wakes::wake;
 use crate::local::callers::Decides;
 use crate::local::grant::GrantSource;
@@ -131,20 +133,35 @@ impl<E: Engine> Queue<E> {
     /// Drives one attempt. No `async fn`, which would keep each parameter a second time.
     fn fetch(
         self: Arc<Self>,
-        lane_permit: LanePermit,
+        mut lane_permit: LanePermit,
         place: Option<(InOrder, SendTurn)>,
         fetch: Fetch<E::Wants>,
         looks: E::Looks,
     ) -> impl Future<Output = ()> + Send {
-        let (place, turn) = place.unzip();
+        let (mut place, mut turn) = place.unzip();
         async move {
-            // Pinned here: a future that is passed by value takes up its memory again in each caller.
-            let result = {
-                let with = (&lane_permit, turn.as_ref());
-                let acquiring = pin!(E::acquire(&self, with, &fetch, &looks));
-                // Boxed: an allocation of more than 1 KiB takes ten times as long.
-                let telling = Box::pin(E::tell(&self, &fetch, &looks, place));
-                catch(self.layout(), or(acquiring, telling)).await
+            let result = loop {
+                // Pinned here: a future that is passed by value takes up its memory again in each caller.
+                let result = {
+                    let with = (&lane_permit, turn.as_ref());
+                    let acquiring = pin!(E::acquire(&self, with, &fetch, &looks));
+                    // Boxed: an allocation of more than 1 KiB takes ten times as long.
+                    let telling = Box::pin(E::tell(&self, &fetch, &looks, place.take()));
+                    catch(self.layout(), or(acquiring, telling)).await
+                };
+                let is_stuck = |error: &LockError| {
+                    error.kind() == ErrorKind::Unavailable && !lane_permit.lane().is_connected()
+                };
+                if !result.as_ref().err().is_some_and(is_stuck) {
+                    break result;
+                }
+                // Its connection gets no session. Another one may have one.
+                let (other, others) = self.assign();
+                if Arc::ptr_eq(other.lane(), lane_permit.lane()) {
+                    break result;
+                }
+                (place, turn) = others.unzip();
+                lane_permit = other;
             };
             drop((lane_permit, turn));
             let (now, mut inner) = (self.now(), self.lock());

@@ -10,17 +10,26 @@ use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::link::Link;
 
 impl Generation {
-    /// Records that the thread that sends the messages runs, at intervals of a heartbeat or less. If it
-    /// stood still, it says at once that it goes on: the client library does not count the time in which a
-    /// machine was suspended, and may be silent for as long as before.
-    pub fn awake(&self, now: Instant) {
+    /// Sends a message if one is due, and records that the thread that sends the messages runs. Returns when
+    /// the next one is due. Requests of callers count for nothing: they may be those of another thread, or
+    /// none may come. And the client library does not count the time in which a machine was suspended, so it
+    /// may be silent for as long as before.
+    pub fn awake(&self, now: Instant) -> Instant {
         self.told_standing.store(0, Ordering::Release);
-        if !self.self_aware && self.standstill.runs(now) {
-            if self.coordinator.link() == Link::Up {
-                drop(self.patient.sync("/"));
-            }
-            self.leave_if_too_long(now);
+        if self.self_aware {
+            return Instant::FAR;
         }
+        if now >= self.standstill.due() {
+            let stood = self.standstill.runs(now);
+            if self.coordinator.link() == Link::Up {
+                // A read, which the server answers by itself, as it answers a ping.
+                drop(self.patient.acl("/"));
+            }
+            if stood {
+                self.leave_if_too_long(now);
+            }
+        }
+        self.standstill.due()
     }
 
     /// Looks on any thread whether that one stands still.

@@ -50,6 +50,7 @@ struct Unaware {
     gets: Arc<AtomicU32>,
     writes: Arc<AtomicU32>,
     syncs: Arc<AtomicU32>,
+    acls: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
     meddles: Arc<AtomicBool>,
     panics: Arc<AtomicBool>,
@@ -86,6 +87,7 @@ impl Coordinator for Unaware {
         self.inner.children_watched(path)
     }
     fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
+        self.acls.fetch_add(1, Ordering::SeqCst);
         self.inner.acl(path)
     }
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
@@ -152,6 +154,7 @@ pub(super) struct Kept {
     /// How many of them wrote something.
     pub(super) writes: Arc<AtomicU32>,
     pub(super) syncs: Arc<AtomicU32>,
+    pub(super) acls: Arc<AtomicU32>,
     /// Whether the server refuses writing.
     pub(super) refuses: Arc<AtomicBool>,
     /// Whether a stranger writes to [`MEDDLED`].
@@ -189,7 +192,8 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     let (sender, events_told) = mpsc::channel();
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
-    let [forgets, multis, gets, writes, syncs] = [const { AtomicU32::new(0) }; 5].map(Arc::new);
+    let [forgets, multis, gets, writes, syncs, acls] =
+        [const { AtomicU32::new(0) }; 6].map(Arc::new);
     let [refuses, meddles, panics] = [const { AtomicBool::new(false) }; 3].map(Arc::new);
     let says = Says::default();
     let coordinator = Arc::new(Unaware {
@@ -199,6 +203,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         gets: gets.clone(),
         writes: writes.clone(),
         syncs: syncs.clone(),
+        acls: acls.clone(),
         refuses: refuses.clone(),
         meddles: meddles.clone(),
         panics: panics.clone(),
@@ -218,6 +223,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         gets,
         writes,
         syncs,
+        acls,
         refuses,
         meddles,
         panics,

@@ -188,13 +188,35 @@ async fn what_was_sent_just_after_a_standstill_counts_from_before_also_after_the
 #[tokio::test(start_paused = true)]
 async fn a_session_that_stood_still_says_at_once_that_it_goes_on() {
     let kept = kept().await;
-    sleep(T).await;
-    assert_eq!(kept.syncs.load(Ordering::SeqCst), 0);
+    sleep(T + MOMENT).await;
+    let said = || kept.acls.load(Ordering::SeqCst);
+    assert_eq!(said(), 12, "messages in a session timeout");
     advance(T / 3).await;
     sleep(MOMENT).await;
-    assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
+    assert_eq!(said(), 13);
     sleep(T).await;
-    assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
+    assert_eq!(said(), 25);
+}
+
+/// A machine with too few processors is late each time, and still sends enough.
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_is_late_by_a_tenth_of_the_session_timeout_each_time_does_not_stand_still() {
+    for (busy, due) in [(false, T / 12), (true, T / 12), (false, T / 6), (true, T / 6)] {
+        let kept = kept().await;
+        let node = kept.hold("/a", StopAt::Lost).await;
+        for _ in 0..40 {
+            sleep(due - 2 * MOMENT).await;
+            advance(T / 10 + MOMENT).await;
+            sleep(MOMENT).await;
+            if busy {
+                kept.generation.delete("/none").await.unwrap_err();
+            }
+            assert!(kept.is_valid(&node), "it is lost");
+            assert_eq!(kept.generation.settles_at(Clock::Caller.now()), None, "it stands still");
+            assert!(kept.generation.grantable(StopAt::Lost).is_some(), "nothing is granted");
+        }
+        assert!(!kept.generation.is_retired());
+    }
 }
 
 /// A leader that is not heard by its followers for a while lets a session end that it hears nothing of,
