@@ -2,6 +2,7 @@
 //! thread, in virtual time. One list of choices decides everything, so that what was seen once can
 //! be seen again.
 
+mod broken_log;
 pub mod conformance;
 pub mod cores;
 mod ending;

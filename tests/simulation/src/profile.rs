@@ -50,6 +50,8 @@ pub struct Profile {
     pub passes: u32,
     /// How many of 1,000 bodies panic, at their beginning or at their end.
     pub panics: u32,
+    /// How many of 1,000 lines of the log panic.
+    pub logs: u32,
     /// Whether callers wait about as long as an answer takes.
     pub hasty: bool,
     /// Whether tasks also do what few do.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use zklock_core::observe::observer::{Event, Observer};
 use zklock_core::session::Session;
 
+use crate::broken_log;
 use crate::chooser::{Choice, Chooser};
 use crate::ending;
 use crate::ensemble::{Access, Connecting, Ensemble, Options, Weather};
@@ -218,6 +219,7 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
 /// Runs a schedule.
 pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let world = World::new(chooser, lines);
+    let log = broken_log::begin(&world, profile.logs);
     let servers = if profile.servers == 3 && world.choose(2) == 1 { 3 } else { 1 };
     let exact = profile.only.is_some();
     let strikes = if !exact && world.choose(2) == 1 { profile.strikes } else { 0 };
@@ -299,6 +301,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     if world.panics() > 0 {
         ledger.fail(rules::PANIC, format!("{} tasks panicked", world.panics()));
     }
+    drop(log);
     finish(&scene, polls)
 }
 

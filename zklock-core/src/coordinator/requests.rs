@@ -185,7 +185,8 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
     /// Returns the access control list of a node: who may do what with it. `None` if the coordinator
-    /// keeps no such lists.
+    /// keeps no such lists. A session also calls this each twelfth of its timeout, so that it is heard: the
+    /// server is asked even where it keeps none.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -11,6 +11,7 @@ use crate::base::chain::drop_chain;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::unharmed::unharmed;
 use crate::local::grant::Grant;
 use crate::observe::observer::Event;
 
@@ -84,12 +85,14 @@ impl HoldLimit {
             return;
         }
         let (lock, at_most) = (self.grant.queue.lock_name(), self.at_most);
-        tracing::warn!(
-            lock = &**lock,
-            ?at_most,
-            "the lock was held for longer than `hold_at_most`: an async body is dropped at its \
+        unharmed(|| {
+            tracing::warn!(
+                lock = &**lock,
+                ?at_most,
+                "the lock was held for longer than `hold_at_most`: an async body is dropped at its \
              next await; a plain body holds the lock until it returns"
-        );
+            )
+        });
         let (mode, token) = (self.grant.mode, self.grant.token);
         let event = || {
             let (lock, pattern) = (lock.clone(), self.grant.queue.pattern().text());

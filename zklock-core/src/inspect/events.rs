@@ -11,6 +11,7 @@ use futures_lite::future::or;
 use crate::base::clock::Clock;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::cooldown::mark::Mark;
 use crate::coordinator::link::Link;
 use crate::coordinator::request_error::RequestError;
@@ -259,7 +260,9 @@ impl LockEvents {
                     self.refused = is_refused;
                     if is_refused && !was_refused {
                         let lock = self.site.name.as_str();
-                        tracing::warn!(lock, %error, "the queue of a lock cannot be followed");
+                        unharmed(
+                            || tracing::warn!(lock, %error, "the queue of a lock cannot be followed"),
+                        );
                     }
                     if !self.go_blind() {
                         let longer = if is_refused { 10 } else { 1 };

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::mode::Mode;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::node::{NodeKind, Stat};
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
@@ -58,13 +59,15 @@ pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], befor
         let inner = format!("{directory}/{child}");
         // Not under the lock: a subscriber may do anything, acquire a lock for instance.
         if is_news(&inner) {
-            tracing::warn!(
-                lock = directory,
-                inner,
-                "a child of the lock's directory is not a contender, perhaps it is the directory \
+            unharmed(|| {
+                tracing::warn!(
+                    lock = directory,
+                    inner,
+                    "a child of the lock's directory is not a contender, perhaps it is the directory \
                  of another lock; zklock ignores it, but a Curator lock waits until it is gone: \
                  choose lock names of which none is the beginning of another"
-            );
+                )
+            });
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::base::first::first;
 use crate::base::mode::Mode;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
+use crate::base::unharmed::unharmed;
 use crate::observe::observer::{Event, Granted, GrantedBy, LossReason};
 use crate::session::local_queues::{Holding, LocalContender};
 use crate::session::slow::{Slow, Warning};
@@ -289,7 +290,7 @@ impl Grant {
         let (lock, path, czxid) = (self.queue.lock_name(), asked.path(), asked.czxid());
         // Nothing is wrong: it was held to the end.
         let ended = "a body ended because somebody asked for its lock";
-        tracing::info!(lock = &**lock, path = &**path, "{ended}");
+        unharmed(|| tracing::info!(lock = &**lock, path = &**path, "{ended}"));
         self.queue.session().events().tell(|| Event::Lost {
             lock: lock.clone(),
             pattern: self.queue.pattern().text(),

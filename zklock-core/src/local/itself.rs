@@ -18,6 +18,7 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::local::grant::{Grant, Kept};
 
 const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach()` if another \
@@ -126,7 +127,9 @@ pub async fn telling<T>(
         clock.sleep_until(clock.now() + times::WARN).await;
         if let Some(held) = held() {
             let (lock, waits) = (&*lock, waits.to_string());
-            tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}");
+            unharmed(|| {
+                tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}")
+            });
         }
         std::future::pending().await
     };

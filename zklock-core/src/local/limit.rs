@@ -12,6 +12,8 @@ use crate::acquire::setback::{Setback, refused, setback};
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::policy::pause_after;
+use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
@@ -307,10 +309,19 @@ impl Follower {
         let done = self.tell.closed();
         or(done, async {
             loop {
-                let lane = self.session.served_lane();
-                let generation = match lane.ready().await {
+                // The permit is not kept, with which its lane would never be idle.
+                let (lane, ready) = {
+                    let served = self.session.served();
+                    (served.lane().clone(), served.ready().await)
+                };
+                let generation = match ready {
                     Ok(generation) => generation,
                     Err(_) if self.session.is_closing() => return,
+                    // Another lane has a session, and this one has none.
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        lane.clock().sleep_until(lane.clock().now() + times::FAILED_FOLLOW).await;
+                        continue;
+                    }
                     // A person must mend it; the lane tries again now and then.
                     Err(_) => {
                         let mut status = lane.status();
@@ -335,7 +346,7 @@ impl Follower {
 
     /// Tells those who ask for the limit why there is none. One that was read stays in force.
     fn tell_why(&self, why: LockError) {
-        tracing::debug!(%why, "the limit of a semaphore could not be read");
+        unharmed(|| tracing::debug!(%why, "the limit of a semaphore could not be read"));
         if !self.read.load(Ordering::Acquire) {
             *self.unread.why() = Some(why);
             self.tell.send_replace(0);
@@ -370,7 +381,7 @@ impl Follower {
                         self.tell.send_replace(limit);
                     }
                     None => {
-                        tracing::warn!(path, "not a limit: accepted are four bytes");
+                        unharmed(|| tracing::warn!(path, "not a limit: accepted are four bytes"));
                         self.tell_why(malformed());
                     }
                 }

@@ -8,6 +8,7 @@ use futures_lite::FutureExt;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::unharmed::unharmed;
 use crate::layout::driver::LockDriver;
 
 /// Runs work that calls the driver, which may be a user's. After a panic, nothing half done is used
@@ -33,6 +34,6 @@ fn panicked(driver: &dyn LockDriver, panic: &(dyn Any + Send)) -> LockError {
     let name = name.unwrap_or_else(|_| "the driver".to_owned());
     let printed = catch_unwind(AssertUnwindSafe(|| format!(" ({driver:?})"))).unwrap_or_default();
     let said = said.unwrap_or("the panic has no message");
-    tracing::error!("{name} panicked{printed}: {said}");
+    unharmed(|| tracing::error!("{name} panicked{printed}: {said}"));
     LockError::new(ErrorKind::InvalidOption, format!("{name} panicked")).aside(said)
 }

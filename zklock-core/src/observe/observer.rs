@@ -416,8 +416,10 @@ impl Listener {
         };
         let thread = std::thread::Builder::new().name("zklock-observer".into()).spawn(deliver);
         if let Err(error) = &thread {
-            tracing::warn!(%error, "the system cannot start a thread for an observer, which \
+            unharmed(|| {
+                tracing::warn!(%error, "the system cannot start a thread for an observer, which \
                                     receives no events");
+            });
         }
         thread.ok().map(|_| Listener { sender, dropped })
     }

@@ -132,12 +132,8 @@ impl Session {
         self.0.lanes.first()
     }
 
-    /// A lane that can serve a request now, if there is one.
-    pub(crate) fn served_lane(&self) -> Arc<Lane> {
-        self.served().lane().clone()
-    }
-
-    /// The same, which is not closed because it is idle while the permit is there.
+    /// A lane that can serve a request now, if there is one, and is not closed because it is idle while the permit is
+    /// there.
     pub(crate) fn served(&self) -> LanePermit {
         self.0.lanes.served()
     }

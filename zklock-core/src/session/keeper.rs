@@ -88,7 +88,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             continue;
         }
         let self_aware = generation.is_self_aware();
-        let next_message = generation.awake(now);
+        let next_message = generation.awake(now).await;
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
         if suspect {
@@ -128,7 +128,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         let wake_at = if self_aware && unheld.is_none() && (!holds || link == Link::Up) {
             Instant::FAR
         } else if !holds {
-            next_message
+            next_message.min(now + gap)
         } else {
             let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
             let until = until.min(next_message);

@@ -74,6 +74,8 @@ pub struct Lane {
     busy: AtomicUsize,
     /// Since when one does.
     busy_since: AtomicU64,
+    /// Since when new acquires have had no session, if they have none.
+    without: AtomicU64,
     /// The total number of acquires.
     lane_permits: AtomicU64,
 }
@@ -89,8 +91,10 @@ impl Lane {
     /// A lane that opens nothing before it [runs](Self::run).
     pub fn new(config: Arc<LaneConfig>) -> Arc<Self> {
         let (health, local_queues) = (config.health.of_another(), config.local_queues.clone());
+        let without = AtomicU64::new(config.runtime.clock().now().as_nanos());
         Arc::new(Lane {
             config,
+            without,
             status: watch::Sender::new(Status::Connecting(None)),
             opened: Mutex::default(),
             keeping: Keeping { health, local_queues },
@@ -180,7 +184,11 @@ impl Lane {
             self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
         self.lane_permits.fetch_add(1, Ordering::Relaxed);
-        LanePermit { lane: self.clone(), busy: AtomicBool::new(true) }
+        LanePermit {
+            lane: self.clone(),
+            busy: AtomicBool::new(true),
+            leaves: AtomicBool::new(false),
+        }
     }
 
     /// The state of the lane, as a channel.
@@ -238,16 +246,18 @@ impl Lane {
         self.current().filter(|present| !present.is_retired())
     }
 
-    /// Ends when this lane has no session for a while and another one has: that one serves sooner.
-    async fn elsewhere(&self) -> Result<Arc<Generation>, LockError> {
+    /// Ends when this lane has had no session for a while and another one has: that one serves sooner. All who wait
+    /// find it at the same time, so that they go there in their order.
+    async fn elsewhere(&self) -> LockError {
+        let mut at = Instant::from_nanos(self.without.load(Ordering::Acquire)) + times::ELSEWHERE;
         loop {
-            self.clock().sleep_until(self.clock().now() + times::ELSEWHERE).await;
+            self.clock().sleep_until(at).await;
             if !self.is_connected() && self.keeping.health.is_another_connected() {
-                let trouble = self.trouble().into_iter();
                 let error =
                     LockError::new(ErrorKind::Unavailable, "this connection gets no session");
-                return Err(trouble.fold(error, LockError::because));
+                return self.trouble().into_iter().fold(error, LockError::because);
             }
+            at = self.clock().now() + times::ELSEWHERE;
         }
     }
 
@@ -324,6 +334,7 @@ impl Lane {
 pub struct LanePermit {
     lane: Arc<Lane>,
     busy: AtomicBool,
+    leaves: AtomicBool,
 }
 
 impl LanePermit {
@@ -341,8 +352,20 @@ impl LanePermit {
     pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
         match self.lane.present() {
             Some(present) => Ok(present),
-            None => Box::pin(or(self.lane.next(), self.lane.elsewhere())).await,
+            None => Box::pin(or(self.lane.next(), self.elsewhere())).await,
         }
+    }
+
+    async fn elsewhere(&self) -> Result<Arc<Generation>, LockError> {
+        let error = self.lane.elsewhere().await;
+        self.leaves.store(true, Ordering::Relaxed);
+        Err(error)
+    }
+
+    /// Whether the acquire is to go on with another permit, because another lane has a session and this one has
+    /// none.
+    pub fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Relaxed)
     }
 
     /// The server has answered: from now on, the acquire waits for other contenders.

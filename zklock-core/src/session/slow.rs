@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::base::caller::Caller;
 use crate::base::clock::{Clock, Instant};
+use crate::base::unharmed::unharmed;
 use crate::session::spawner::Spawner;
 
 /// A caller that waits or holds, and from when on that is logged.
@@ -35,7 +36,9 @@ impl Slow {
         let warning = async {
             clock.sleep_until(self.since + self.limit).await;
             let (lock, who, limit, label) = self.told();
-            tracing::warn!(lock, who, label, ?limit, "a caller waits for longer than this");
+            unharmed(|| {
+                tracing::warn!(lock, who, label, ?limit, "a caller waits for longer than this");
+            });
             pending().await
         };
         or(waiting, warning).await
@@ -52,7 +55,9 @@ impl Slow {
             };
             if or(async { ended.await.is_ok() }, takes_long).await {
                 let (lock, who, limit, label) = self.told();
-                tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
+                unharmed(|| {
+                    tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
+                });
             }
         });
         Warning(end)

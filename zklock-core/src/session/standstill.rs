@@ -45,7 +45,7 @@ pub struct Standstill {
     interval: Duration,
     lease: Duration,
     half_tick: Duration,
-    /// When the thread that sends the messages certainly sent one last.
+    /// Since when the thread that sends the messages has certainly sent one.
     awake: AtomicU64,
     /// When it went on last; 0 if it never stood still.
     until: AtomicU64,
@@ -76,11 +76,11 @@ impl Standstill {
         Instant::from_nanos(self.awake.load(Ordering::Acquire)) + self.interval
     }
 
-    /// Records that the thread that sends the messages sends one now. Returns whether it stood still.
-    pub fn runs(&self, now: Instant) -> bool {
+    /// Records that the thread that sends the messages has sent one, between `asked` and now. Returns whether
+    /// it stood still.
+    pub fn runs(&self, asked: Instant, now: Instant) -> bool {
         let stood = self.looks(now);
-        // Recorded before anybody else takes it for awake.
-        self.awake.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        self.awake.fetch_max(asked.as_nanos(), Ordering::AcqRel);
         stood
     }
 
@@ -163,6 +163,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const START: Instant = Instant::from_nanos(1_000_000_000_000);
 
+    impl Standstill {
+        /// A message was sent at once.
+        fn spoke(&self, now: Instant) -> bool {
+            self.runs(now, now)
+        }
+    }
+
     /// With half a tick of a second, and a lease of 8.6 seconds.
     fn standstill() -> Standstill {
         Standstill::new(Timing::of(T, Some(2 * SECOND)).unwrap(), START, None)
@@ -173,7 +180,7 @@ mod tests {
         let standstill = standstill();
         for second in [2, 4, 6] {
             let now = START + second * SECOND;
-            assert!(!standstill.runs(now));
+            assert!(!standstill.spoke(now));
             assert_eq!((standstill.counts_from(now), standstill.settles_at(now)), (now, None));
         }
     }
@@ -182,7 +189,7 @@ mod tests {
     fn a_commit_within_half_a_tick_counts_from_half_a_tick_after_the_last_message() {
         let standstill = standstill();
         let goes_on = START + 5 * SECOND;
-        assert!(standstill.runs(goes_on) && !standstill.was_too_long(goes_on));
+        assert!(standstill.spoke(goes_on) && !standstill.was_too_long(goes_on));
         for soon in [Duration::ZERO, SECOND * 9 / 10] {
             assert_eq!(standstill.counts_from(goes_on + soon), START + SECOND);
         }
@@ -196,15 +203,25 @@ mod tests {
     fn what_was_said_for_a_moment_in_between_proves_nothing() {
         let standstill = standstill();
         for second in [4, 8] {
-            standstill.runs(START + second * SECOND);
-            standstill.runs(START + second * SECOND + SECOND / 2);
+            standstill.spoke(START + second * SECOND);
+            standstill.spoke(START + second * SECOND + SECOND / 2);
         }
         assert_eq!(standstill.counts_from(START + 8 * SECOND), START + SECOND);
         let other = self::standstill();
-        other.runs(START + 4 * SECOND);
-        other.runs(START + 6 * SECOND);
-        other.runs(START + 9 * SECOND);
+        other.spoke(START + 4 * SECOND);
+        other.spoke(START + 6 * SECOND);
+        other.spoke(START + 9 * SECOND);
         assert_eq!(other.counts_from(START + 9 * SECOND), START + 7 * SECOND);
+    }
+
+    /// The thread may be stopped again before the client library writes it.
+    #[test]
+    fn a_message_counts_from_when_it_was_asked_for() {
+        let standstill = standstill();
+        let at = |second| START + second * SECOND;
+        assert!(!standstill.runs(at(1), at(2)) && !standstill.looks(at(3)));
+        assert!(standstill.looks(at(4)), "it was silent for three seconds, perhaps");
+        assert_eq!(standstill.counts_from(at(4)), at(2));
     }
 
     #[test]
@@ -212,7 +229,7 @@ mod tests {
         let standstill = standstill();
         let late = START + 9 * SECOND;
         assert!(standstill.was_too_long(late) && !standstill.was_too_long(START + 8 * SECOND));
-        assert!(standstill.runs(late) && !standstill.runs(late + SECOND));
+        assert!(standstill.spoke(late) && !standstill.spoke(late + SECOND));
         assert!(standstill.was_too_long(late + SECOND));
     }
 
@@ -222,7 +239,7 @@ mod tests {
         let at = |second| START + second * SECOND;
         assert_eq!([2, 4, 6].map(|second| standstill.looks(at(second))), [false, true, true]);
         assert_eq!([4, 6].map(|second| standstill.counts_from(at(second))), [at(1); 2]);
-        assert!(standstill.runs(at(6)) && !standstill.looks(at(7)));
+        assert!(standstill.spoke(at(6)) && !standstill.looks(at(7)));
         assert_eq!(standstill.counts_from(at(7)), at(7));
     }
 

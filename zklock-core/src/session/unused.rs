@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
@@ -91,7 +92,9 @@ async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
             Ok(()) => return false,
             Err(RequestError::Multi { error, .. }) => return *error == RequestError::NoNode,
             Err(error) if error.is_definite() || error.ends_session() => return false,
-            Err(error) => tracing::debug!(path, %error, "deleting an unused directory again"),
+            Err(error) => {
+                unharmed(|| tracing::debug!(path, %error, "deleting an unused directory again"))
+            }
         }
         if generation.is_over() {
             return false;

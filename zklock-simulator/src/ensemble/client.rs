@@ -148,6 +148,8 @@ pub(super) struct Client {
     /// When the latest answered write was asked for, or the session.
     pub(super) proven: u64,
     pub(super) pinged: bool,
+    /// Whether it was asked to send something, whatever it is.
+    pub(super) speaks: bool,
     /// When it will be woken, at the latest.
     pub(super) timer: Option<u64>,
     pub(super) inbox: VecDeque<(u64, ToClient)>,

@@ -139,8 +139,11 @@ impl Coordinator for SimulatedCoordinator {
         })
     }
 
-    /// It keeps none.
+    /// It keeps none. Whoever asks wants to be heard, and is, as by a ping.
     fn acl(&self, _: &str) -> Reply<Option<Vec<AclEntry>>> {
+        if !self.closed.load(Ordering::Relaxed) {
+            self.shared.act(|machine| machine.speak(self.client));
+        }
         Box::pin(std::future::ready(Ok(None)))
     }
 

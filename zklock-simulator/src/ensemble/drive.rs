@@ -14,6 +14,14 @@ impl Machine {
         }
     }
 
+    /// Sends something, so that the server hears of the session.
+    pub(super) fn speak(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.speaks = true;
+        }
+        self.wake_client(id);
+    }
+
     pub(super) fn client_timer(&mut self, id: u64) {
         let now = self.now;
         if let Some(client) = self.clients.get_mut(&id) {
@@ -34,6 +42,10 @@ impl Machine {
             self.on_time(id, &mut client);
         }
         if let Phase::Serving { wire, .. } = client.phase {
+            if std::mem::take(&mut client.speaks) {
+                client.last_send = self.now;
+                self.send_to_server(wire, ToServer::Ping);
+            }
             self.flush(&mut client, wire);
         }
         if let Some(at) = client.due()

@@ -98,6 +98,7 @@ impl Machine {
             last_send: self.now,
             proven: self.now,
             pinged: false,
+            speaks: false,
             timer: None,
             inbox: VecDeque::new(),
             queue: VecDeque::new(),

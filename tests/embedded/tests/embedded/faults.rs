@@ -1,11 +1,11 @@
 //! Lost replies, lost connections, lost sessions: the guard knows, and nothing is left behind.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use zklock::layout::{Kazoo, Numbered, OneNode};
-use zklock::{ErrorKind, LockOptions, Session, SessionState, ZooKeeperSession};
+use zklock::{AnyLock, Embedded, ErrorKind, LockOptions, Session, SessionState, ZooKeeperSession};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
@@ -526,48 +526,119 @@ async fn a_lock_is_not_granted_by_a_later_list_where_another_has_made_the_node_a
     assert_eq!(contenders(&store, "/zklock/a").await, [node]);
 }
 
+/// Opens another connection of a session whose first one is in use, runs what is to use it, and returns its
+/// ZooKeeper session.
+async fn over_a_second_connection(
+    store: &Embedded,
+    session: &Session,
+    begin: impl FnOnce(),
+) -> i64 {
+    let (before, first) = (store.sessions(), session.zookeeper_session().unwrap().id);
+    store.faults(first).hold_replies();
+    let spawn = |number: usize| {
+        let mutex = session.mutex(format!("busy/n{number}")).unwrap();
+        crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+    };
+    let busy: Vec<_> = (0..9).map(spawn).collect();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    begin();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    store.faults(first).release();
+    for busy in busy {
+        busy.await.unwrap();
+    }
+    store.sessions().into_iter().find(|id| !before.contains(id)).unwrap()
+}
+
+/// Ends a ZooKeeper session, after which no other one is opened.
+async fn ends_for_good(store: &Embedded, session: &Session, ended: i64) {
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    store.faults(ended).expire();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(session.state(), SessionState::Connecting, "it has the first one");
+}
+
 /// Its lock is held by another process, and the servers let no further connection in.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_on_a_connection_that_gets_no_session_goes_to_one_that_has_one() {
     for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
         let (store, session) = prompt();
-        let (first, other) = (store.sessions()[0], on(&store));
-        let before = store.sessions();
-        let lock = move |session: &Session| {
+        let other = on(&store);
+        let lock = move |session: &Session| -> AnyLock {
             let options = LockOptions::new().fair(kind == "fair");
-            let lock: zklock::AnyLock = match kind {
-                "write" => zklock::AnyLock::Write(session.rw_lock("a").unwrap()),
-                "permit" => session.semaphore("a", 1).unwrap().into(),
-                "kazoo's permit" => {
-                    session.semaphore("a", 1).unwrap().with_driver(Kazoo::default()).into()
-                }
+            let semaphore = || session.semaphore("a", 1).unwrap();
+            match kind {
+                "write" => AnyLock::Write(session.rw_lock("a").unwrap()),
+                "permit" => semaphore().into(),
+                "kazoo's permit" => semaphore().with_driver(Kazoo::default()).into(),
                 _ => session.mutex("a").unwrap().with_options(options).into(),
-            };
-            lock
+            }
         };
         let held = lock(&other).acquire().await.unwrap();
-        store.faults(first).hold_replies();
-        let spawn = |number: usize| {
-            let mutex = session.mutex(format!("busy/n{number}")).unwrap();
-            crate::spawn(async move { drop(mutex.acquire().await.unwrap()) })
-        };
-        let busy: Vec<_> = (0..9).map(spawn).collect();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        let waits = lock(&session);
-        let waiting = crate::spawn(async move { waits.acquire().await });
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        store.faults(first).release();
-        for busy in busy {
-            busy.await.unwrap();
-        }
-        let second = store.sessions().into_iter().find(|id| !before.contains(id)).unwrap();
-        store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
-        store.faults(second).expire();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(session.state(), SessionState::Connecting, "{kind}: it has the first one");
+        let (mut waiting, waits) = (None, lock(&session));
+        let begin = || waiting = Some(crate::spawn(async move { waits.acquire().await }));
+        let second = over_a_second_connection(&store, &session, begin).await;
+        ends_for_good(&store, &session, second).await;
         held.release().await.unwrap();
-        let granted = tokio::time::timeout(Duration::from_millis(1_500), waiting).await;
+        let granted = timeout(Duration::from_millis(1_100), waiting.unwrap()).await;
         let guard = granted.expect(kind).unwrap().unwrap();
         assert!(guard.is_valid(), "{kind}");
     }
+}
+
+/// They have taken their turns on the first one. One after the other they would wait for a second each.
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_for_a_connection_that_gets_no_session_leave_it_in_their_order() {
+    let (store, session) = prompt();
+    let first = session.zookeeper_session().unwrap().id;
+    let second = over_a_second_connection(&store, &session, || {}).await;
+    let wait = |millis| tokio::time::sleep(Duration::from_millis(millis));
+    let unreachable = || store.begin_outage(RequestError::Unreachable("for a test".to_owned()));
+    // It tries again 50 ms later, before the first one does.
+    unreachable();
+    store.faults(second).expire();
+    wait(20).await;
+    store.faults(first).expire();
+    wait(10).await;
+    let granted = Arc::new(Mutex::new(Vec::new()));
+    let ask = |number: u32| {
+        let mutex = session.mutex("a").unwrap().with_options(LockOptions::new().fair(true));
+        let granted = granted.clone();
+        crate::spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            granted.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        })
+    };
+    let waiting: Vec<_> = (0..30).map(ask).collect();
+    wait(10).await;
+    store.end_outage();
+    wait(20).await;
+    unreachable();
+    assert_eq!((store.sessions().len(), session.state()), (1, SessionState::Connecting));
+    let all = async {
+        for waiting in waiting {
+            waiting.await.unwrap();
+        }
+    };
+    timeout(Duration::from_millis(1_100), all).await.expect("they wait one after the other");
+    assert_eq!(*granted.lock().unwrap(), Vec::from_iter(0..30));
+}
+
+/// What cannot be deleted for long goes with its session.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_used_no_more_ends_although_a_deletion_never_succeeds() {
+    let (store, session) = prompt();
+    let id = session.zookeeper_session().unwrap().id;
+    let [refused, stuck] = ["refused", "stuck"].map(|name| session.mutex(name).unwrap());
+    let (refused, stuck) = (refused.acquire().await.unwrap(), stuck.acquire().await.unwrap());
+    let faults = store.faults(id);
+    let unknown = RequestError::Other("so says the test".to_owned());
+    faults.inject(Fault::refuse(unknown).on(Op::Delete).path("/stuck/").times(u64::MAX));
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/refused/"));
+    drop(stuck);
+    refused.release().await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!store.sessions().contains(&id), "it is kept");
+    assert!(contenders(&store, "/zklock/stuck").await.is_empty());
 }

@@ -24,6 +24,7 @@ const GENERAL: Profile = Profile {
     anew: false,
     passes: 20,
     panics: 0,
+    logs: 0,
     hasty: false,
     rare: false,
     lingers: false,
@@ -541,6 +542,7 @@ pub const MIX: &[Profile] = &[
         drift: ALLOWED,
         ..GENERAL
     },
+    Profile { name: "broken-logs", kinds: true, logs: 300, faults: 5, long: 300, ..GENERAL },
     Profile {
         name: "rights",
         kinds: true,

@@ -16,6 +16,7 @@ use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::mode::Mode;
 use crate::base::policy::pause_after;
+use crate::base::unharmed::unharmed;
 use crate::local::grant::GrantSource;
 use crate::local::permits::PermitRequest;
 use crate::local::queue::Queue;
@@ -94,7 +95,11 @@ impl Queue<Permits> {
         match inner.delete(time).await.map_err(setback) {
             Ok(true) => Ok(true),
             Ok(false) => {
-                tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
+                unharmed(|| {
+                    tracing::warn!(
+                        "the node of a semaphore's inner lock was deleted by somebody else"
+                    );
+                });
                 Ok(false)
             }
             Err(Setback::Failed(error)) => Err(error.on(self.engine().targets.locks.lock.clone())),

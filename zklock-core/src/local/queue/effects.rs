@@ -10,8 +10,7 @@ use tokio::sync::Notify;
 use super::{Common, Engine, Granting, Inner, Queue, TodoOf};
 use crate::acquire::lease::Lease;
 use crate::acquire::send_order::SendTurn;
-use crate::base::error::LockError;
-use crate::base::error_kind::ErrorKind;
+use crate::base::times;
 use crate::coordinator::wakes::wake;
 use crate::local::callers::Decides;
 use crate::local::grant::GrantSource;
@@ -149,16 +148,15 @@ impl<E: Engine> Queue<E> {
                     let telling = Box::pin(E::tell(&self, &fetch, &looks, place.take()));
                     catch(self.layout(), or(acquiring, telling)).await
                 };
-                let is_stuck = |error: &LockError| {
-                    error.kind() == ErrorKind::Unavailable && !lane_permit.lane().is_connected()
-                };
-                if !result.as_ref().err().is_some_and(is_stuck) {
+                if !lane_permit.leaves() {
                     break result;
                 }
-                // Its connection gets no session. Another one may have one.
+                // Taken before the old turn is given up, so that nobody overtakes it.
                 let (other, others) = self.assign();
                 if Arc::ptr_eq(other.lane(), lane_permit.lane()) {
-                    break result;
+                    // The other one has lost its session meanwhile.
+                    let clock = self.session().clock();
+                    clock.sleep_until(clock.now() + times::ELSEWHERE).await;
                 }
                 (place, turn) = others.unzip();
                 lane_permit = other;

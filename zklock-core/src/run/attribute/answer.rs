@@ -1,6 +1,7 @@
 //! What a function returns when its lock could not be acquired.
 
 use crate::base::error::LockError;
+use crate::base::unharmed::unharmed;
 
 /// A result that can contain a `LockError`.
 #[diagnostic::on_unimplemented(
@@ -63,7 +64,7 @@ pub trait SkipBusy {
 
 impl SkipBusy for () {
     fn skip(error: LockError) {
-        tracing::debug!("skipped: {error:#}");
+        unharmed(|| tracing::debug!("skipped: {error:#}"));
     }
 }
 
@@ -136,7 +137,9 @@ impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
 /// Nobody else is told.
 fn swallowed(error: &LockError) {
     let code = error.code();
-    tracing::error!(code, "a guarded function that returns no error failed: {error:#}");
+    unharmed(|| {
+        tracing::error!(code, "a guarded function that returns no error failed: {error:#}");
+    });
 }
 
 /// Makes a pointer of a function: as an item it would be asked for its bounds a second time. A cast is

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::machine::Machine;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::memory::Embedded;
@@ -56,11 +57,13 @@ impl Store {
         Ok(match self {
             Store::ZooKeeper(options) => {
                 if !options.auth.is_empty() && !acl_is_chosen {
-                    tracing::warn!(
-                        "this session has credentials and no ACL, so the nodes of its locks are \
+                    unharmed(|| {
+                        tracing::warn!(
+                            "this session has credentials and no ACL, so the nodes of its locks are \
                          open to everybody: use `.acl(Acl::CreatorAll)` or ZKLOCK_ACL=creator, or \
                          `.acl(Acl::Open)` if this is intended"
-                    );
+                        );
+                    });
                 }
                 (Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?), Host::Thread)
             }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use futures_lite::future::or;
+use futures_lite::future::{or, yield_now};
 
 use super::Generation;
 use crate::base::clock::Instant;
@@ -14,19 +14,22 @@ impl Generation {
     /// the next one is due. Requests of callers count for nothing: they may be those of another thread, or
     /// none may come. And the client library does not count the time in which a machine was suspended, so it
     /// may be silent for as long as before.
-    pub fn awake(&self, now: Instant) -> Instant {
+    pub async fn awake(&self, now: Instant) -> Instant {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
             return Instant::FAR;
         }
         if now >= self.standstill.due() {
-            let stood = self.standstill.runs(now);
+            // Whoever comes back to a server is heard by that.
             if self.coordinator.link() == Link::Up {
                 // A read, which the server answers by itself, as it answers a ping.
                 drop(self.patient.acl("/"));
+                // A task of the client library writes it, which was woken before this one.
+                yield_now().await;
             }
-            if stood {
-                self.leave_if_too_long(now);
+            let later = self.lease.clock().now();
+            if self.standstill.runs(now, later) {
+                self.leave_if_too_long(later);
             }
         }
         self.standstill.due()

@@ -336,7 +336,7 @@ impl Generation {
         self.lock_held().get(&node.path).is_some_and(|held| Arc::ptr_eq(held, node))
     }
 
-    /// Whether something is held. If nothing is, the keeper sleeps for a heartbeat, which would be late
+    /// Whether something is held. If nothing is, the keeper sleeps for half a heartbeat, which may be late
     /// for a lease that stops where the session is suspect: such a grant [wakes](Self::keeper_is_due)
     /// it.
     pub fn keeper_holds(&self) -> bool {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -108,6 +109,7 @@ impl Rounds {
     /// any more, and what it said just before does not count either.
     fn call_for_another(&self, lane: &Lane) {
         lane.keeping.health.publish(self.number + 1, SessionState::Connecting);
+        lane.without.store(lane.clock().now().as_nanos(), Ordering::Release);
         lane.set(Status::Connecting(None));
     }
 
