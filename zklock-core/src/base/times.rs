@@ -49,11 +49,12 @@ pub const MESSAGES: u32 = 12;
 /// T/3 without an answered commit makes a session suspect.
 pub const SUSPECT: u32 = 3;
 
-/// A client that has nothing to ask is silent for at most T/5, which is six ticks of the client library or
-/// more; eight ticks are the time of [`leave`]. At the first tick at which it has sent nothing for three, it
-/// sends a ping: after four ticks at most. While that is not answered, it sends no other one; but at the
-/// first tick at which it has received nothing for eight, it leaves the connection: six ticks after that ping,
-/// if what was sent before it was answered within a tick. A slower answer makes it longer by as much.
+/// A client that has nothing to ask, not even for the [messages](MESSAGES) of its session, is silent for at most
+/// T/5, which is six ticks of the client library or more; eight ticks are the time of [`leave`]. At the first tick
+/// at which it has sent nothing for three, it sends a ping: after four ticks at most. While that is not answered,
+/// it sends no other one; but at the first tick at which it has received nothing for eight, it leaves the
+/// connection: six ticks after that ping, if what was sent before it was answered within a tick. A slower answer
+/// makes it longer by as much.
 pub const SILENCE: u32 = 5;
 
 /// How long a connection may be silent before the client leaves it: of the timeout that the server granted,

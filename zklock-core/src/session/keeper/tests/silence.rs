@@ -262,12 +262,12 @@ async fn looks_in_time(kept: &Kept, beside: bool) {
     let create = |path| generation.coordinator().create(path, b"", NodeKind::Ephemeral);
     let czxid = create("/a").await.unwrap().stat.czxid;
     let other = create("/b").await.unwrap().stat.czxid;
-    // It looks every T/6 while nothing is held, and has just done so. The heartbeat is nearly
+    // It looks every T/12 while nothing is held, and has just done so. The heartbeat is nearly
     // due, and will take long.
     sleep(T / 3 + 10 * MOMENT).await;
     generation.check(["/a".into()]).await.unwrap();
     sleep(T / 6 - 5 * MOMENT).await;
-    kept.faults.delay_replies(T / 12);
+    kept.faults.delay_replies(T / 6 - 20 * MOMENT);
     if beside {
         // For this one it need not look earlier.
         let term = generation.grantable(StopAt::Lost).unwrap();
