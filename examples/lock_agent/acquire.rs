@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
-use zklock::{AnyLock, MultiLock, Session};
+use zklock::{AnyLock, LockError, MultiLock, Session};
 
 use crate::agent::Agent;
 use crate::clock::now_ns;
@@ -60,7 +60,7 @@ impl Pending {
 pub(crate) fn serve(
     agent: &Arc<Agent>,
     id: u64,
-    request: Acquire,
+    request: Box<Acquire>,
 ) -> Result<impl Future<Output = ()> + Send + use<>, Refusal> {
     let taken = || malformed(format_args!("an acquire with the id {id} is pending"));
     let mut cancel = agent.pending.begin(id).ok_or_else(taken)?;
@@ -204,20 +204,23 @@ fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {
 /// One lock of the given kind.
 fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<AnyLock, Refusal> {
     let options = options::of(request);
+    let driver = options::layout_of(session, request.layout.as_deref())?;
+    let rw_lock = |driver| Ok::<_, LockError>(session.rw_lock(name)?.with_driver(driver));
     Ok(match kind {
-        "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
+        "mutex" => session.mutex(name)?.with_driver(driver).with_options(options).into(),
         "exclusive" => {
             session.mutex(name)?.with_driver(zklock::layout::OneNode).with_options(options).into()
         }
-        "read" => AnyLock::Read(session.rw_lock(name)?.with_options(options)),
-        "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
+        "read" => AnyLock::Read(rw_lock(driver)?.with_options(options)),
+        "write" => AnyLock::Write(rw_lock(driver)?.with_options(options)),
         "semaphore" => {
             let limit = request.limit.ok_or_else(|| malformed("a semaphore needs a `limit`"))?;
             let semaphore = match &request.limit_at {
                 Some(node) => session.semaphore_with_limit_at(name, node.as_str(), limit)?,
                 None => session.semaphore(name, limit)?,
             };
-            AnyLock::Permits(semaphore.with_options(options), request.permits)
+            let semaphore = semaphore.with_driver(driver).with_options(options);
+            AnyLock::Permits(semaphore, request.permits)
         }
         _ => return Err(unsupported(format_args!("the kind `{kind}`"))),
     })

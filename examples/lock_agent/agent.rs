@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, UnboundedSender, channel};
 use tokio::task::JoinError;
 use tokio::time::timeout;
-use zklock::Session;
+use zklock::{Session, Site};
 
 use crate::acquire::{self, Pending};
 use crate::guards::{Guards, Order};
 use crate::inspect;
-use crate::options::Options;
+use crate::options::{Options, layout_of};
 use crate::output::Output;
 use crate::protocol::{Handle, Operation, Refusal};
 use crate::protocol::{answer, failure, not_found, parse, success, unsupported};
@@ -134,12 +134,12 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
                 return Err(not_found(format_args!("pending acquire with the id {target}")));
             }
         }
-        Operation::Contenders { lock } => {
-            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+        Operation::Contenders { lock, layout } => {
+            let (site, output) = (site(agent, &lock, layout.as_deref())?, agent.output.clone());
             tokio::spawn(async move { output.send(answer(id, inspect::contenders(&site).await)) });
         }
-        Operation::Revoke { lock } => {
-            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+        Operation::Revoke { lock, layout } => {
+            let (site, output) = (site(agent, &lock, layout.as_deref())?, agent.output.clone());
             tokio::spawn(async move { output.send(answer(id, inspect::revoke(&site).await)) });
         }
         Operation::Downgrade { handle } => {
@@ -155,6 +155,12 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
         Operation::Unsupported => return Err(unsupported("the operation")),
     }
     Ok(None)
+}
+
+/// The queue of a mutex or a read/write lock.
+fn site(agent: &Agent, lock: &str, layout: Option<&str>) -> Result<Site, Refusal> {
+    let driver = layout_of(&agent.session, layout)?;
+    Ok(agent.session.mutex(lock)?.with_driver(driver).site())
 }
 
 type GuardTask = UnboundedSender<Order>;

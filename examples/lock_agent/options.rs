@@ -1,12 +1,14 @@
 //! The command line.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, StopAt, layout};
+use zklock::driver::{LockDriver, ToDriver};
+use zklock::{Handoffs, Label, LockError, LockOptions, Requeue, Session, StopAt, layout};
 
 use crate::output::Output;
-use crate::protocol::Acquire;
+use crate::protocol::{Acquire, Refusal, unsupported};
 use crate::states::Losses;
 
 pub(crate) const HELP: &str = "\
@@ -37,8 +39,10 @@ Requests:
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"mutex\",\"lock\":\"a\",\"timeout_ms\":2000,\"retries\":1,\"parent\":7}
         without timeout_ms it waits for ever, with 0 it tries once; retries defaults to 1;
         parent acquires inside the scope of that guard; with \"blocking\":true a thread waits,
-        and if that is cancelled, what it still gets is given back; hold_at_most_ms, handoffs and
-        revocable (true or false) stand in for the options of these names
+        and if that is cancelled, what it still gets is given back; layout, linger_ms,
+        lock_delay_ms, hold_at_least_ms, hold_at_most_ms, handoffs, and (true or false) fair,
+        revocable, stop_at_suspect and reentrant stand in for the options of these names; requeue
+        says how often it queues up again after its node was deleted, and label what it is for
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"multi\",\"lock\":[\"a\",\"b\"],\"kinds\":[\"mutex\",\"read\"]}
         several as one; without kinds they are mutexes
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"semaphore\",\"lock\":\"a\",\"limit\":3,\"permits\":2}
@@ -50,7 +54,7 @@ Requests:
   {\"id\":5,\"op\":\"split\",\"handle\":7,\"permits\":1}  splits permits off, as a guard of their own
   {\"id\":6,\"op\":\"state\"}                 the state of the session
   {\"id\":7,\"op\":\"contenders\",\"lock\":\"a\"}  the contenders, in the order of the queue
-  {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to release
+  {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to release; both may say a layout
 
 Beside the library's own errors there are `malformed` (2001), `cancelled` (2002) and `not_found`
 (2003: no such guard, or no such pending acquire). at_ns is CLOCK_MONOTONIC in nanoseconds.
@@ -67,48 +71,32 @@ pub(crate) struct Options {
     connect: String,
     session_timeout: Option<Duration>,
     root: Option<String>,
-    layout: Layout,
+    driver: Arc<dyn LockDriver>,
     defaults: LockOptions,
     tells_losses: bool,
 }
 
-/// The layout of the locks.
-#[derive(Clone, Copy)]
-enum Layout {
-    Curator,
-    Kazoo,
-    DLock,
-    Lock,
-    ReadWriteNode,
-    Host,
-    Removed,
+/// The layout of this name.
+fn layout(name: &str) -> Option<Arc<dyn LockDriver>> {
+    Some(match name {
+        "curator" => layout::Curator.to_driver(),
+        "kazoo" => layout::Kazoo::default().to_driver(),
+        "dlock" => layout::Numbered::dlock().to_driver(),
+        "lock" => layout::Numbered::lock().to_driver(),
+        "read-write-node" => layout::ReadWriteNodes.to_driver(),
+        "host" => layout::HostNodes::here().to_driver(),
+        "removed" => layout::Removed::after(layout::Curator).to_driver(),
+        _ => return None,
+    })
 }
 
-impl Layout {
-    fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "curator" => Layout::Curator,
-            "kazoo" => Layout::Kazoo,
-            "dlock" => Layout::DLock,
-            "lock" => Layout::Lock,
-            "read-write-node" => Layout::ReadWriteNode,
-            "host" => Layout::Host,
-            "removed" => Layout::Removed,
-            _ => return None,
-        })
-    }
-
-    fn choose(self, builder: SessionBuilder) -> SessionBuilder {
-        match self {
-            Layout::Curator => builder,
-            Layout::Kazoo => builder.driver(layout::Kazoo::default()),
-            Layout::DLock => builder.driver(layout::Numbered::dlock()),
-            Layout::Lock => builder.driver(layout::Numbered::lock()),
-            Layout::ReadWriteNode => builder.driver(layout::ReadWriteNodes),
-            Layout::Host => builder.driver(layout::HostNodes::here()),
-            Layout::Removed => builder.driver(layout::Removed::after(layout::Curator)),
-        }
-    }
+/// The layout that a request names, or else the session's.
+pub(crate) fn layout_of(
+    session: &Session,
+    name: Option<&str>,
+) -> Result<Arc<dyn LockDriver>, Refusal> {
+    let Some(name) = name else { return Ok(session.driver().clone()) };
+    layout(name).ok_or_else(|| unsupported(format_args!("the layout `{name}`")))
 }
 
 impl Options {
@@ -125,7 +113,7 @@ impl Options {
         if self.tells_losses {
             builder = builder.observer(Losses(output.downgrade()));
         }
-        self.layout.choose(builder).defaults(self.defaults).open()
+        builder.driver(self.driver.clone()).defaults(self.defaults).open()
     }
 }
 
@@ -140,22 +128,26 @@ pub(crate) fn of(request: &Acquire) -> LockOptions {
     if let Some(ms) = request.timeout_ms.filter(|ms| *ms > 0) {
         options = options.timeout(Duration::from_millis(ms)).retries(request.retries);
     }
-    if let Some(ms) = request.hold_at_most_ms {
-        options = options.hold_at_most(Duration::from_millis(ms));
-    }
-    if let Some(handoffs) = request.handoffs {
-        options = options.handoffs(at_most(handoffs));
-    }
-    if let Some(revocable) = request.revocable {
-        options = options.revocable(revocable);
-    }
+    let time = |ms: Option<u64>| ms.map(Duration::from_millis);
+    options.linger = time(request.linger_ms);
+    options.lock_delay = time(request.lock_delay_ms);
+    options.hold_at_least = time(request.hold_at_least_ms);
+    options.hold_at_most = time(request.hold_at_most_ms);
+    options.handoffs = request.handoffs.map(at_most);
+    options.requeue = request.requeue.map(|attempts| Requeue::new().attempts(attempts));
+    options.fair = request.fair;
+    options.revocable = request.revocable;
+    options.reentrant = request.reentrant;
+    options.stop_at =
+        request.stop_at_suspect.map(|early| if early { StopAt::Suspect } else { StopAt::Lost });
+    options.label = request.label.as_deref().map(Label::new);
     options
 }
 
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
-    let (mut layout, mut defaults) = (Layout::Curator, LockOptions::new());
+    let (mut driver, mut defaults) = (layout::Curator.to_driver(), LockOptions::new());
     let mut tells_losses = false;
     while let Some(argument) = parser.next()? {
         match argument {
@@ -167,7 +159,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("layout") => {
                 let name = parser.value()?.string()?;
                 let unsupported = || format!("--layout {name} is unsupported");
-                layout = Layout::parse(&name).ok_or_else(unsupported)?;
+                driver = layout(&name).ok_or_else(unsupported)?;
             }
             Long("linger-ms") => {
                 defaults = defaults.linger(Duration::from_millis(parser.value()?.parse()?));
@@ -194,6 +186,6 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         }
     }
     let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
-    let options = Options { connect, session_timeout, root, layout, defaults, tells_losses };
+    let options = Options { connect, session_timeout, root, driver, defaults, tells_losses };
     Ok(Command::Serve(Box::new(options)))
 }

@@ -13,7 +13,7 @@ pub(crate) type Handle = u64;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Operation {
-    Acquire(Acquire),
+    Acquire(Box<Acquire>),
     Release {
         handle: Handle,
     },
@@ -42,9 +42,11 @@ pub(crate) enum Operation {
     State,
     Contenders {
         lock: String,
+        layout: Option<String>,
     },
     Revoke {
         lock: String,
+        layout: Option<String>,
     },
     #[serde(other)]
     Unsupported,
@@ -71,9 +73,20 @@ pub(crate) struct Acquire {
     #[serde(default)]
     pub(crate) kinds: Vec<String>,
     /// In place of the agent's options of these names, for this acquire only.
+    pub(crate) layout: Option<String>,
+    pub(crate) linger_ms: Option<u64>,
+    pub(crate) lock_delay_ms: Option<u64>,
+    pub(crate) hold_at_least_ms: Option<u64>,
     pub(crate) hold_at_most_ms: Option<u64>,
     pub(crate) handoffs: Option<u32>,
+    pub(crate) fair: Option<bool>,
     pub(crate) revocable: Option<bool>,
+    pub(crate) stop_at_suspect: Option<bool>,
+    pub(crate) reentrant: Option<bool>,
+    /// How often it queues up again after its node was deleted.
+    pub(crate) requeue: Option<u32>,
+    /// What it is for.
+    pub(crate) label: Option<String>,
     /// Whether a thread of its own waits for it.
     #[serde(default)]
     pub(crate) blocking: bool,

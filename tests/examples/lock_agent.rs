@@ -290,6 +290,54 @@ fn an_acquire_may_have_options_of_its_own() {
 }
 
 #[test]
+fn callers_of_one_agent_differ_in_their_options() {
+    let mut agent = Agent::embedded();
+    let with = |id, lock: &str, option: &str, value: Value| {
+        let mut request = acquire(id, lock, 2000);
+        request[option] = value;
+        request
+    };
+    // The first keeps its node, which the second uses.
+    let first = agent.ask(with(1, "a", "linger_ms", json!(60_000)));
+    agent.ask(release(2, first["handle"].as_u64().unwrap()));
+    let second = agent.ask(acquire(3, "a", 2000));
+    assert_eq!(first["path"], second["path"]);
+    // One that is fair waits in a place of its own, and one that stops early has another node.
+    agent.send(with(4, "a", "fair", json!(true)));
+    agent.send(with(5, "a", "stop_at_suspect", json!(true)));
+    agent.ask(release(6, second["handle"].as_u64().unwrap()));
+    let third = agent.answer(&json!(4));
+    agent.ask(release(7, third["handle"].as_u64().unwrap()));
+    let fourth = agent.answer(&json!(5));
+    assert!(second["path"] != third["path"] && third["path"] != fourth["path"]);
+
+    let labelled = agent.ask(with(8, "b", "label", json!("import")));
+    let listed = agent.ask(json!({ "id": 9, "op": "contenders", "lock": "b" }));
+    assert_eq!(listed["contenders"][0]["owner"]["label"], "import", "{listed}");
+    let mut again = nested(10, "b", labelled["handle"].as_u64().unwrap());
+    again["reentrant"] = json!(false);
+    assert_failed(&agent.ask(again), "deadlock", "1020");
+}
+
+#[test]
+fn callers_of_one_agent_have_locks_in_several_layouts() {
+    let mut agent = Agent::embedded();
+    for (id, layout, part) in
+        [(1, "kazoo", "__lock__"), (2, "dlock", "/sub_"), (3, "curator", "/_c_")]
+    {
+        let mut request = acquire(id, layout, 2000);
+        request["layout"] = json!(layout);
+        let grant = agent.ask(request);
+        assert!(grant["path"].as_str().unwrap().contains(part), "{grant}");
+        let site = json!({ "id": id + 10, "op": "contenders", "lock": layout, "layout": layout });
+        assert_eq!(agent.ask(site)["contenders"].as_array().unwrap().len(), 1);
+    }
+    let mut request = acquire(4, "a", 2000);
+    request["layout"] = json!("none");
+    assert_failed(&agent.ask(request), "unsupported", "1022");
+}
+
+#[test]
 fn a_fenced_write_is_refused_where_it_cannot_be() {
     let mut agent = Agent::embedded();
     let handle = agent.acquire(1, "a");
