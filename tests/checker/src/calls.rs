@@ -1,6 +1,7 @@
 //! What was asked, and what became of it.
 
 use crate::history::Mode;
+use crate::line::{Request, Start};
 
 /// How an acquire ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,39 @@ pub enum Outcome {
     Granted,
     /// It was refused, with this kind of error.
     Refused(String),
+}
+
+/// The options of an acquire that a rule asks for: what it says itself, or else what its process was started
+/// with. Two callers of one process may differ in each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether it is granted in order.
+    pub fair: bool,
+    /// Whether its guard is lost as soon as the connection is in trouble.
+    pub stops_early: bool,
+    /// Whether it may be granted inside a scope that holds the lock.
+    pub reentrant: bool,
+    /// Whether the lock is unavailable for a while after its holder was lost.
+    pub delays: bool,
+    /// How often it queues up again after others deleted its node or the directory, if it says so.
+    pub requeue: Option<u32>,
+    /// For how long its guard is valid at most, in nanoseconds.
+    pub at_most: Option<u64>,
+}
+
+impl Options {
+    pub(crate) fn of(request: &Request, start: &Start) -> Self {
+        let at_most = request.hold_at_most_ms.or_else(|| start.number("--hold-at-most-ms"));
+        let delay = request.lock_delay_ms.or_else(|| start.number("--lock-delay-ms"));
+        Options {
+            fair: request.fair.unwrap_or(start.fair),
+            stops_early: request.stop_at_suspect.unwrap_or_else(|| start.has("--stop-at-suspect")),
+            reentrant: request.reentrant.unwrap_or_else(|| !start.has("--not-reentrant")),
+            delays: delay.is_some_and(|ms| ms > 0),
+            requeue: request.requeue,
+            at_most: at_most.map(|ms| ms.saturating_mul(1_000_000)),
+        }
+    }
 }
 
 /// One acquire.
@@ -36,6 +70,10 @@ pub struct Call {
     pub tries: u32,
     /// Whether a thread of its own waited for it, which began whenever it had a processor.
     pub blocking: bool,
+    /// Its options.
+    pub options: Options,
+    /// Whether the lock has one node only, for which all wait.
+    pub has_one_node: bool,
     /// The hold in whose scope it was sent, of whatever lock.
     pub parent: Option<usize>,
     /// When the answer was heard; `u64::MAX` where it never was.

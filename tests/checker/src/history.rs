@@ -5,7 +5,7 @@ mod split;
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use crate::calls::{Call, Outcome, Refusal};
+use crate::calls::{Call, Options, Outcome, Refusal};
 use crate::line::{Answer, Left, Line, Request, Start};
 use crate::rules::HELD_TOO_LONG;
 use crate::trouble::{Removal, Trouble};
@@ -72,8 +72,8 @@ pub struct Hold {
     pub stepped_down: Option<usize>,
     /// The hold that was granted, of which these permits were split off.
     pub split_from: Option<usize>,
-    /// For how long it is valid at most, in nanoseconds.
-    pub at_most: Option<u64>,
+    /// The call that it was granted to, an index into [`History::calls`].
+    pub call: usize,
     /// When the guard said first that it is lost.
     pub lost: Option<u64>,
     /// When the guard said that it was asked to release.
@@ -271,7 +271,7 @@ impl History {
             self.answered(client, line.at_ns, &answer);
         }
         if let Some(end) = line.end {
-            self.ended(client, line.at_ns, &end);
+            self.ended(client, line.from_ns.unwrap_or(line.at_ns), &end);
         }
     }
 
@@ -376,7 +376,7 @@ impl History {
                 self.acquires += 1;
                 if ok && let Some(call) = call {
                     let first = self.holds.len();
-                    self.granted(client, asked, &request, answer);
+                    self.granted(call, asked, &request, answer);
                     self.calls[call].hold = (self.holds.len() > first).then_some(first);
                 }
             }
@@ -451,6 +451,8 @@ impl History {
             asked,
             begun: asked,
             blocking: request.blocking,
+            options: Options::of(request, &self.starts[client]),
+            has_one_node: request.kind.as_deref() == Some("exclusive"),
             timeout: request.timeout_ms.map(|ms| ms * 1_000_000),
             tries: request.retries.unwrap_or(1),
             parent,
@@ -462,7 +464,8 @@ impl History {
         self.calls.len() - 1
     }
 
-    fn granted(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
+    fn granted(&mut self, call: usize, asked: u64, request: &Request, answer: &Answer) {
+        let client = self.calls[call].client;
         let (locks, modes) = self.wanted(request);
         let peer = self.starts[client].peer.is_some();
         let tokens: Option<Vec<Token>> = if peer {
@@ -484,7 +487,6 @@ impl History {
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
         let first = self.holds.len();
         let limit = self.limit(request);
-        let at_most = request.hold_at_most_ms.or(self.starts[client].hold_at_most_ms());
         let members = locks.iter().copied().zip(modes).zip(&tokens);
         for (place, ((lock, mode), token)) in members.enumerate() {
             let parent = self.holder_among(parent, lock);
@@ -508,7 +510,7 @@ impl History {
                 parent,
                 stepped_down: None,
                 split_from: None,
-                at_most: at_most.map(|ms| ms.saturating_mul(1_000_000)),
+                call,
                 lost: None,
                 revoked: None,
                 valid: None,
@@ -689,6 +691,11 @@ impl History {
             hold.granted,
             hold.claimed,
         )
+    }
+
+    /// The options of the call that a hold was granted to.
+    pub(crate) fn options(&self, hold: usize) -> &Options {
+        &self.calls[self.holds[hold].call].options
     }
 
     /// How long the session of a client lives without it, in nanoseconds.

@@ -19,7 +19,7 @@ pub struct Line {
     /// What came back.
     #[serde(default, rename = "out", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// How the client ended: `quit`, after all its answers, or `killed`.
+    /// How the client ended: `quit`, after all its answers, or `killed`, at `from_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
     /// How the client was started.
@@ -34,7 +34,7 @@ pub struct Line {
     /// Of a fault: the nodes that it surely took away behind their owners' backs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// When taking them away was begun, or this was measured last; `at_ns` is when it was done.
+    /// When this was begun, or measured last; `at_ns` is when it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
     /// Of a fault that takes nodes away: whose they were, if that is known.
@@ -77,10 +77,10 @@ pub struct Start {
     /// Its session timeout; 10 s without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_timeout_ms: Option<u64>,
-    /// Whether its requests are served in their order.
+    /// Whether its requests are served in their order, where an acquire says nothing else.
     #[serde(default)]
     pub fair: bool,
-    /// How it was started, in words.
+    /// The other options of its acquires that say nothing else, as words of a command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
@@ -91,9 +91,9 @@ impl Start {
         self.options.iter().any(|one| one == option)
     }
 
-    /// For how long its guards are valid at most, in milliseconds, where an acquire says nothing else.
-    pub(crate) fn hold_at_most_ms(&self) -> Option<u64> {
-        let at = self.options.iter().position(|one| one == "--hold-at-most-ms")?;
+    /// The number after an option.
+    pub(crate) fn number(&self, option: &str) -> Option<u64> {
+        let at = self.options.iter().position(|one| one == option)?;
         self.options.get(at + 1)?.parse().ok()
     }
 }
@@ -117,9 +117,25 @@ pub struct Request {
     /// Of several locks: the kind of each; mutexes without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
-    /// Of an acquire: for how long its guard is valid at most, in place of what its process says.
+    /// Of an acquire: for how long its guard is valid at most. Like the options below, in place of what its
+    /// process says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_at_most_ms: Option<u64>,
+    /// Of an acquire: whether it is granted in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair: Option<bool>,
+    /// Of an acquire: whether its guard is lost as soon as the connection is in trouble.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_at_suspect: Option<bool>,
+    /// Of an acquire: whether it may be granted inside a scope that holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reentrant: Option<bool>,
+    /// Of an acquire: for how long the lock is unavailable after its holder was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_delay_ms: Option<u64>,
+    /// Of an acquire: how often it queues up again after others deleted its node or the directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<u32>,
     /// Whether a thread of its own waits for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocking: bool,

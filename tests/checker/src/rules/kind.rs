@@ -2,13 +2,14 @@
 //!
 //! Busy only where somebody held or was ahead; unavailable only where an answer may be missing;
 //! lost only where there was trouble, and never before it said; held for too long only where it was; a
-//! deadlock only where there is one, or where the process wants no lock twice.
+//! deadlock only where there is one, or where the caller wants no lock twice.
 
 use std::collections::HashSet;
 
 use super::HELD_TOO_LONG;
 use crate::calls::{Call, Outcome};
 use crate::history::{History, Mode};
+use crate::spans::outermost;
 use crate::trouble::SETTLES;
 use crate::verdict::{Rule, Verdict};
 
@@ -18,17 +19,11 @@ const SHORT: u64 = 500_000_000;
 /// So much later may a guard say what its process knows, in nanoseconds.
 const TOLD: u64 = 100_000_000;
 
+/// So often an acquire queues up again that does not say how often. Nothing is deleted so often here.
+const USUAL: u32 = 20;
+
 /// A check says in whole milliseconds for how long a lock is surely held.
 const ROUNDED: u64 = 1_000_000;
-
-/// The option of a process whose guards stop as soon as the connection is in trouble.
-const STOPS_EARLY: &str = "--stop-at-suspect";
-
-/// The option of a process after whose loss a lock is unavailable for a while.
-const DELAYS: &str = "--lock-delay-ms";
-
-/// The option of a process that acquires no lock again in the scope of its guard.
-const NOT_REENTRANT: &str = "--not-reentrant";
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let named = |client: usize, what: String| format!("{}: {what}", history.clients[client]);
@@ -48,6 +43,11 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         }
         let Outcome::Refused(error) = &call.outcome else { continue };
         let mut rule = Rule::Kind;
+        let in_peace = || {
+            has_time(call)
+                && quiet()
+                && history.trouble.stood_still(call.client, call.asked, call.heard) < SHORT / 2
+        };
         let over_time =
             || call.parent.is_some_and(|parent| history.may_be_over_time(parent, call.heard));
         let wrong = match error.as_str() {
@@ -63,11 +63,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
                 }
                 !is_there
             }
-            "unavailable" => {
-                has_time(call)
-                    && quiet()
-                    && history.trouble.stood_still(call.client, call.asked, call.heard) < SHORT / 2
-            }
+            "unavailable" => in_peace() && !gives_up(call),
             "deadlock" => !reads_outside(history, call) && !wants_it_twice(history, call),
             "lost" => {
                 call.parent.is_none_or(|parent| history.holds[parent].removed.is_none())
@@ -79,6 +75,9 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             _ => true,
         };
         match (error.as_str(), wrong) {
+            ("unavailable", false) if in_peace() => {
+                verdict.excuse(Rule::Kind, "unavailable to who does not queue up again");
+            }
             ("unavailable", false) => verdict.excuse(Rule::Kind, "unavailable in trouble, or soon"),
             ("lost", false) => verdict.excuse(Rule::Kind, "lost in trouble"),
             ("cancelled" | "closing", _) => verdict.excuse(Rule::Kind, "cancelled"),
@@ -98,8 +97,9 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             verdict.violated(rule, named(call.client, what));
         }
     }
-    for hold in history.holds.iter().filter(|hold| hold.stepped_down.is_none()) {
-        if hold.parent.is_some() && history.starts[hold.client].has(NOT_REENTRANT) {
+    for (index, hold) in history.holds.iter().enumerate() {
+        let again = hold.parent.is_some() && hold.stepped_down.is_none();
+        if again && !history.options(index).reentrant {
             let (lock, at) = (&history.locks[hold.lock], hold.granted);
             let what = format!("{lock} was granted at {at} to who had it, and is not reentrant");
             verdict.violated(Rule::Kind, named(hold.client, what));
@@ -146,7 +146,11 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             }
             continue;
         }
-        let stops_early = history.starts[hold.client].has(STOPS_EARLY);
+        // One guard of several locks ends with the first of them.
+        let stops_early = history.holds_with(index).any(|one| {
+            // Inside a scope that holds the lock, it is the outermost call that decides.
+            history.options(outermost(history, one)).stops_early
+        });
         let wrong = match hold.surely {
             Some(until) if at + ROUNDED < until && !stops_early => "before its time",
             _ if history.trouble.is_quiet(hold.client, hold.granted, at) => "without a reason",
@@ -180,6 +184,12 @@ fn has_time(call: &Call) -> bool {
     call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT)
 }
 
+/// Whether a call does not begin again and again where its node or the directory is deleted. That somebody has
+/// deleted a directory, which anybody may who finds it empty, is in no history.
+fn gives_up(call: &Call) -> bool {
+    call.options.requeue.is_some_and(|times| times < USUAL)
+}
+
 /// Which of those who wanted a lock are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -202,7 +212,10 @@ fn in_the_way(
     let Some(mode) = call.mode(lock) else { return false };
     others.iter().map(|index| &history.calls[*index]).any(|other| {
         let Some(others_mode) = other.mode(lock) else { return false };
-        if (other.client, other.id) == (call.client, call.id) || other.asked > call.heard {
+        let is_quiet = |from: u64| history.trouble.is_quiet(call.client, from, call.heard);
+        // In trouble, a session before may have left a node of this very call.
+        let is_it = (other.client, other.id) == (call.client, call.id);
+        if is_it && is_quiet(call.asked) || other.asked > call.heard {
             return false;
         }
         // A session that has gone, and whatever the options keep, lives on for a while.
@@ -227,7 +240,7 @@ fn in_the_way(
         beside += there;
         other.client != call.client
             || beside + call.permits.0 > call.permits.1
-            || !history.trouble.is_quiet(call.client, other.asked, call.heard)
+            || !is_quiet(other.asked)
     })
 }
 
@@ -257,7 +270,7 @@ fn has_let_go(history: &History, call: &Call, at: u64) -> bool {
 fn delays(history: &History, call: &Call, last: usize, others: &[usize]) -> bool {
     let hold = &history.holds[last];
     // Permits have no such delay.
-    if hold.mode == Mode::Permit || !history.starts[hold.client].has(DELAYS) {
+    if hold.mode == Mode::Permit || !history.options(last).delays {
         return false;
     }
     let ended = hold.released.unwrap_or(call.asked);
@@ -281,9 +294,9 @@ fn reads_outside(history: &History, call: &Call) -> bool {
     false
 }
 
-/// Whether a call wants a lock that its process has around it, and acquires none twice.
+/// Whether a call wants a lock that is held around it, and acquires none twice.
 fn wants_it_twice(history: &History, call: &Call) -> bool {
     let parent = call.parent;
     let holds = |lock: &usize| history.holder_among(parent, *lock).is_some();
-    history.starts[call.client].has(NOT_REENTRANT) && call.locks.iter().any(holds)
+    !call.options.reentrant && call.locks.iter().any(holds)
 }

@@ -1,19 +1,22 @@
-//! In a process that promises order, who asks first is granted first.
+//! Of the callers of a process who are promised order, who asks first is granted first. Between them and
+//! others of the same process there is none: those share nodes, which may be ahead.
 
 use std::collections::HashMap;
 
 use super::SLACK;
-use crate::calls::Call;
+use crate::calls::{Call, Options};
 use crate::history::{History, Mode};
 use crate::verdict::{Rule, Verdict};
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
-    let mut by_lock: HashMap<(usize, usize), Vec<&Call>> = HashMap::new();
+    let mut by_lock: HashMap<_, Vec<&Call>> = HashMap::new();
     for call in &history.calls {
-        if let (true, None, [lock], Some(_)) =
-            (history.starts[call.client].fair, call.parent, &call.locks[..], call.hold)
-        {
-            by_lock.entry((call.client, *lock)).or_default().push(call);
+        let Options { fair, stops_early, requeue, .. } = call.options;
+        if let (true, None, [lock], Some(_)) = (fair, call.parent, &call.locks[..], call.hold) {
+            // Where there is one node for all, there is an order only among those of a process who may pass
+            // it to each other: by these options.
+            let share = call.has_one_node.then_some((stops_early, requeue));
+            by_lock.entry((call.client, *lock, share)).or_default().push(call);
         }
     }
     for calls in by_lock.values() {
@@ -76,10 +79,11 @@ fn kept_its_place(history: &History, call: &Call, until: u64) -> Result<(), &'st
     let robbed = history.removals.iter().any(|removal| {
         removal.at >= call.asked
             && removal.from <= until
+            && removal.owner.or(removal.session).is_none_or(|owner| owner == call.client)
             && places.iter().any(|place| removal.node.contains(place))
     });
     if robbed {
-        return Err("a node of the lock was taken away");
+        return Err("a node of the lock was taken away from the process");
     }
     history.trouble.disturbed(call.client, call.asked, until).map_or(Ok(()), Err)
 }

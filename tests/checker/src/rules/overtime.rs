@@ -38,32 +38,40 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
 }
 
 impl History {
-    /// When the time of a hold was surely over, or that of a hold of the same lock around it.
-    fn over_time_at(&self, hold: usize) -> Option<u64> {
+    /// When the time of a hold was surely over, and that of each hold of the same lock around it; and when
+    /// that began.
+    fn limits(&self, hold: usize) -> impl Iterator<Item = (u64, &Hold)> {
         let around = std::iter::successors(Some(hold), |one| self.holds[*one].parent);
-        let over = |one: usize| Some(self.begun(one).saturating_add(self.holds[one].at_most?));
-        around.filter_map(over).min()
+        around.filter_map(|one| {
+            let begun = self.begun(one);
+            Some((begun.granted.saturating_add(self.options(one).at_most?), begun))
+        })
+    }
+
+    /// When the first of these times was over.
+    fn over_time_at(&self, hold: usize) -> Option<u64> {
+        self.limits(hold).map(|(over, _)| over).min()
     }
 
     pub(crate) fn is_over_time(&self, hold: usize, at: u64) -> bool {
         self.over_time_at(hold).is_some_and(|over| at > over)
     }
 
-    /// When a hold began, as a writer if it was one.
-    fn begun(&self, mut hold: usize) -> u64 {
+    /// As what a hold began: as a writer if it was one.
+    fn begun(&self, mut hold: usize) -> &Hold {
         while let Some(writer) = self.holds[hold].stepped_down {
             hold = writer;
         }
-        self.holds[hold].granted
+        &self.holds[hold]
     }
 
     /// Whether the time of a guard may have been over at a moment.
     pub(crate) fn may_be_over_time(&self, hold: usize, at: u64) -> bool {
-        self.holds_with(hold).any(|one| {
-            let Hold { client, asked, granted, .. } = self.holds[one];
-            // It begins with the grant, and what is known is when the process told of that.
-            let told_late = SLACK.saturating_add(self.trouble.stood_still(client, asked, granted));
-            self.over_time_at(one).is_some_and(|over| at.saturating_add(told_late) >= over)
+        self.holds_with(hold).flat_map(|one| self.limits(one)).any(|(over, begun)| {
+            // It begins with the grant, and what is known is when the caller told of that.
+            let Hold { call, asked, granted, .. } = *begun;
+            let still = self.trouble.stood_still_for(&self.calls[call], asked, granted);
+            at.saturating_add(SLACK).saturating_add(still) >= over
         })
     }
 }
