@@ -10,12 +10,10 @@ use std::thread::{self, JoinHandle};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use zklock_checker::Answer;
-use zklock_test_support::{Ensemble, Proxy};
+use zklock_test_support::{Ensemble, Proxy, monotonic_ns};
 
-use super::draw::Style;
 use super::hands::Hands;
 use super::history::Writer;
-use super::random::Random;
 use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
@@ -59,20 +57,14 @@ impl Seat {
     pub(super) fn start(&self, incarnation: u64) {
         let name = format!("c{}.{incarnation}", self.number);
         let servers: Vec<_> = self.proxies.iter().map(Proxy::addr).collect();
-        let draw = self.work.seed ^ (self.number as u64 * 1_000 + incarnation);
-        let mut random = Random(draw.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        _ = random.below(1);
-        let style = Style::draw(self.number, self.work.seed, &mut random);
         let timeout = SESSION_TIMEOUT.as_millis();
-        let start = json!({ "session_timeout_ms": timeout, "fair": style.fair,
-            "options": style.options });
+        let start = json!({ "session_timeout_ms": timeout });
         self.history.note(json!({ "client": name, "start": start }));
         let mut child = Command::new(&self.program)
             .args(["--connect", &servers.join(","), "--root", ROOT])
             .args(["--session-timeout-ms", &timeout.to_string()])
             // Nobody judges it; it is in the history for who reads that.
             .arg("--tell-losses")
-            .args(&style.options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -92,7 +84,7 @@ impl Seat {
             }
         });
         let (history, work, to) = (self.history.clone(), self.work.clone(), stdin.clone());
-        let (client, who) = (self.number as u64 * 1_000 + incarnation, name.clone());
+        let (client, who) = ((self.number, incarnation), name.clone());
         let reader = thread::spawn(move || {
             let send = |line: &Value| {
                 let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +95,7 @@ impl Seat {
                     _ = to.write_all(format!("{line}\n").as_bytes());
                 }
             };
-            let mut hands = Hands::begin(&work, style, client, send);
+            let mut hands = Hands::begin(&work, client, send);
             loop {
                 let time = hands.due();
                 match answers.recv_timeout(time) {
@@ -141,11 +133,13 @@ impl Seat {
     /// Kills the process (SIGKILL).
     pub(super) fn kill(&self) {
         let Some(mut running) = self.lock().take() else { return };
+        // Not when it is buried: on a busy machine that takes seconds.
+        let from = monotonic_ns();
         _ = running.child.kill();
         _ = running.child.wait();
         drop(running.stdin);
         _ = running.reader.join();
-        self.history.note(json!({ "client": running.name, "end": "killed" }));
+        self.history.note(json!({ "client": running.name, "end": "killed", "from_ns": from }));
     }
 
     /// Ends the process in order, by the end of its input. Answers whether it went well.

@@ -1,17 +1,21 @@
-//! What is drawn for a process: its layout, its options, and what its hands ask for.
+//! What is drawn for a hand: the layout of its locks, its options, and what it asks for.
+//!
+//! What all callers of a lock must agree on is the lock's, and in its name: the layout, the limit of a semaphore,
+//! and whether its holders leave marks (`lock_delay`, `hold_at_least`), for which only those look who leave some
+//! themselves. How long a mark lasts is each hand's own, like all else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::random::Random;
 
-/// The layouts of the last two seats, beside Curator's of the first three and kazoo's of the next.
+/// The layouts beside Curator's and kazoo's, of which a run has one: so hands of all processes meet there.
 const LAYOUTS: [&str; 6] = ["kazoo", "removed", "dlock", "lock", "read-write-node", "host"];
 
 /// How many mutexes the hands crowd on that want nothing else.
-const CROWDED: u64 = 6;
+const CROWDED: u64 = 4;
 
 /// The semaphores that also have twins with their limit in a node, and the limits.
 const LIMITS: [(&str, u32); 2] = [("semaphore", 3), ("slow-semaphore", 6)];
@@ -28,18 +32,20 @@ fn limit_at(name: &str) -> String {
     format!("limits/{name}")
 }
 
-/// On how many mutexes the hands of a process that is fair wait for their turns.
+/// On how many mutexes the hands of a process wait for their turns that want nothing else.
 pub(super) const IN_ORDER: u64 = 2;
 
-/// How a process is started.
+/// What a hand is like.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
-    pub(super) layout: &'static str,
-    pub(super) options: Vec<String>,
-    /// Whether each waiter has a node of its own.
+    pub(super) want: Want,
+    layout: &'static str,
+    /// As the fields of an acquire.
+    options: Map<String, Value>,
+    /// Whether it waits with a node of its own.
     pub(super) fair: bool,
     lingers: bool,
-    /// The locks of its own of a process that keeps them beyond the release or the loss.
+    /// The mutexes of hands that keep them beyond the release or the loss.
     marked: Option<&'static str>,
 }
 
@@ -58,7 +64,7 @@ pub(super) enum Want {
     Free,
 }
 
-/// The layout of the last two seats.
+/// The layout of a run beside Curator's and kazoo's.
 pub(super) fn other_layout(seed: u64) -> &'static str {
     let mut random = Random(seed ^ 0x1a70);
     // The first one after a small seed is small.
@@ -68,64 +74,72 @@ pub(super) fn other_layout(seed: u64) -> &'static str {
 }
 
 impl Style {
-    /// Draws the style of the next process at a seat.
-    pub(super) fn draw(seat: usize, seed: u64, random: &mut Random) -> Self {
-        let layout = match seat {
-            0..3 => "curator",
-            3 => "kazoo",
-            _ => other_layout(seed),
-        };
-        let mut drawn = |one_in| random.below(one_in) == 0;
-        // The first seat is, so that there is one; the next one stops its holders, and the one after that
-        // lets nobody in twice.
-        let fair = drawn(3) || seat == 0;
-        let lingers = drawn(5) && !fair && layout != "removed";
-        let delays = drawn(5) && layout == "curator";
-        let keeps = drawn(5) && layout == "curator" && !lingers;
-        let (passes_on, stops) = (drawn(4), drawn(4) || seat == 1);
-        let [revocable, early, once] = [drawn(3), drawn(4), drawn(5) || seat == 2];
-        let mut options = vec!["--layout".to_owned(), layout.to_owned()];
-        let mut option = |is_drawn, name: &str, value: Option<u64>| {
-            if is_drawn {
-                options.push(format!("--{name}"));
-                options.extend(value.map(|value| value.to_string()));
-            }
-        };
-        option(fair, "fair", None);
-        option(lingers, "linger-ms", Some(5 + random.below(200)));
-        option(delays, "lock-delay-ms", Some(50 + random.below(450)));
-        option(keeps, "hold-at-least-ms", Some(5 + random.below(50)));
-        option(passes_on, "handoffs", Some(1 + random.below(8)));
-        let most = 100 + random.below(2_400);
-        option(stops, "hold-at-most-ms", Some(most));
-        option(revocable, "revocable", None);
-        option(early, "stop-at-suspect", None);
-        option(once, "not-reentrant", None);
-        let marked = match (delays, keeps) {
-            (true, true) => Some("both"),
-            (true, false) => Some("delayed"),
-            (false, true) => Some("kept"),
-            (false, false) => None,
-        };
-        Style { layout, options, fair, lingers, marked }
-    }
-
-    /// How many hands want what.
-    pub(super) fn hands(&self) -> Vec<Want> {
-        let crowd = if self.fair || self.layout != "curator" { 0 } else { 30 };
-        let in_order = if self.fair && self.mutexes() { 8 } else { 0 };
-        let all = [
+    /// Draws what each hand of a process is like. Many of one process crowd, because only they pass a lock to each
+    /// other, or wait in order, which is promised only to them: on a lock that few others want.
+    pub(super) fn draw_all(seat: usize, seed: u64, random: &mut Random) -> Vec<Self> {
+        let [crowd, in_order] = if seat < 3 { [16, 0] } else { [0, 8] };
+        let counts = [
             (Want::Any, 8),
             (Want::Crowd, crowd),
             (Want::InOrder, in_order),
             (Want::Slow, 4),
             (Want::Free, 2),
         ];
-        all.into_iter().flat_map(|(want, count)| [want].repeat(count)).collect()
+        let wants = counts.into_iter().flat_map(|(want, count)| [want].repeat(count));
+        wants.map(|want| Style::draw(want, seat, seed, random)).collect()
+    }
+
+    fn draw(want: Want, seat: usize, seed: u64, random: &mut Random) -> Self {
+        let other = other_layout(seed);
+        let layout = match (want, random.below(6)) {
+            (Want::Crowd, _) => "curator",
+            (Want::InOrder, _) => match seat {
+                4 => "kazoo",
+                5 if has_mutexes(other) => other,
+                _ => "curator",
+            },
+            (_, 0..3) => "curator",
+            (_, 3) => "kazoo",
+            _ => other,
+        };
+        let mut drawn = |one_in| random.below(one_in) == 0;
+        let fair = want == Want::InOrder || drawn(6);
+        let lingers = drawn(5) && !fair && layout != "removed";
+        let may_leave_marks = layout == "curator" && want != Want::InOrder;
+        let delays = drawn(6) && may_leave_marks;
+        let keeps = drawn(6) && may_leave_marks && !lingers;
+        let (passes_on, stops) = (drawn(4), drawn(4));
+        let [revocable, early, once] = [drawn(3), drawn(6), drawn(5)];
+        let [gives_up, labelled] = [drawn(10), drawn(4)];
+        let mut options = Map::new();
+        let mut option = |is_drawn, name: &str, value: Value| {
+            if is_drawn {
+                options.insert(name.to_owned(), value);
+            }
+        };
+        option(fair, "fair", json!(true));
+        option(lingers, "linger_ms", json!(5 + random.below(200)));
+        option(delays, "lock_delay_ms", json!(50 + random.below(450)));
+        option(keeps, "hold_at_least_ms", json!(5 + random.below(50)));
+        option(passes_on, "handoffs", json!(1 + random.below(8)));
+        option(stops, "hold_at_most_ms", json!(100 + random.below(2_400)));
+        option(revocable, "revocable", json!(true));
+        option(early, "stop_at_suspect", json!(true));
+        option(once, "reentrant", json!(false));
+        option(gives_up, "requeue", json!(random.below(3)));
+        option(labelled, "label", json!(format!("{want:?} {}", random.below(100))));
+        option(layout != "curator", "layout", json!(layout));
+        let marked = match (delays, keeps) {
+            (true, true) => Some("both"),
+            (true, false) => Some("delayed"),
+            (false, true) => Some("kept"),
+            (false, false) => None,
+        };
+        Style { want, layout, options, fair, lingers, marked }
     }
 
     fn mutexes(&self) -> bool {
-        !matches!(self.layout, "read-write-node" | "host")
+        has_mutexes(self.layout)
     }
 
     fn read_write(&self) -> bool {
@@ -222,7 +236,8 @@ impl Style {
     }
 
     /// An acquire, without its number.
-    pub(super) fn acquire(&self, want: Want, random: &mut Random) -> Value {
+    pub(super) fn acquire(&self, random: &mut Random) -> Value {
+        let want = self.want;
         let mut request = match want {
             Want::Any => self.any(random),
             Want::Crowd => self.mutex("mutex", random.below(CROWDED)),
@@ -241,7 +256,7 @@ impl Style {
             }
             _ => {}
         }
-        own_options(&mut request, random);
+        self.with_options(&mut request, random);
         blocking(request, random)
     }
 
@@ -264,13 +279,13 @@ impl Style {
         };
         request["op"] = json!("acquire");
         request["timeout_ms"] = json!(200 + random.below(1_500));
-        own_options(&mut request, random);
+        self.with_options(&mut request, random);
         Some(blocking(request, random))
     }
 
     /// For how long a lock is held, and how often it is looked at.
-    pub(super) fn hold(want: Want, random: &mut Random) -> (Duration, u64) {
-        match want {
+    pub(super) fn hold(&self, random: &mut Random) -> (Duration, u64) {
+        match self.want {
             Want::Slow => {
                 let time = Duration::from_millis(500 + random.below(5_500));
                 (time / 20, 20)
@@ -281,15 +296,34 @@ impl Style {
         }
     }
 
-    /// One of the locks at which somebody may look, or whose holder may be asked to let go.
-    pub(super) fn site(&self, random: &mut Random) -> String {
+    /// A request about one of the locks at which somebody may look, or whose holder may be asked to let go.
+    pub(super) fn look(&self, op: &str, random: &mut Random) -> Value {
         let name = match random.below(3) {
             0 if self.mutexes() => "slow",
             1 if self.mutexes() => "mutex",
             _ if self.read_write() => "slow-rw",
             _ => "slow",
         };
-        self.name(name, random.below(6))
+        json!({ "op": op, "lock": self.name(name, random.below(6)), "layout": self.layout })
+    }
+
+    /// Adds its options, as far as such a lock has them.
+    fn with_options(&self, request: &mut Value, random: &mut Random) {
+        let is = |request: &Value, kind: &str| {
+            let kinds = request["kinds"].as_array().into_iter().flatten();
+            kinds.chain([&request["kind"]]).any(|one| one == kind)
+        };
+        for (option, value) in &self.options {
+            let fits = match option.as_str() {
+                "linger_ms" => !is(request, "semaphore") && !is(request, "exclusive"),
+                "lock_delay_ms" | "hold_at_least_ms" => is(request, "mutex"),
+                _ => true,
+            };
+            if fits {
+                request[option] = value.clone();
+            }
+        }
+        own_options(request, random);
     }
 
     fn name(&self, name: &str, number: u64) -> String {
@@ -297,8 +331,11 @@ impl Style {
     }
 }
 
-/// Some have options of their own, in place of those of their process: those that a queue can have
-/// beside others.
+fn has_mutexes(layout: &str) -> bool {
+    !matches!(layout, "read-write-node" | "host")
+}
+
+/// Some acquires have others than their hand: a nested one that holds for less than the one around it.
 fn own_options(request: &mut Value, random: &mut Random) {
     if random.below(8) == 0 {
         request["hold_at_most_ms"] = json!(100 + random.below(2_400));
@@ -317,4 +354,68 @@ fn blocking(mut request: Value, random: &mut Random) -> Value {
         request["blocking"] = json!(true);
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The hands of a process.
+    fn process(seat: usize, seed: u64) -> Vec<Style> {
+        Style::draw_all(seat, seed, &mut Random(seed))
+    }
+
+    #[test]
+    fn hands_of_one_process_differ_in_each_option() {
+        let mut differ = BTreeSet::new();
+        for seed in 1..20 {
+            for hands in [process(0, seed), process(3, seed)] {
+                let all: BTreeSet<_> = hands.iter().flat_map(|hand| hand.options.keys()).collect();
+                let some = |option: &&&String| {
+                    !hands.iter().all(|hand| hand.options.contains_key(**option))
+                };
+                differ.extend(all.iter().filter(some).map(|option| (**option).clone()));
+            }
+        }
+        let options = [
+            "fair",
+            "handoffs",
+            "hold_at_least_ms",
+            "hold_at_most_ms",
+            "label",
+            "layout",
+            "linger_ms",
+            "lock_delay_ms",
+            "reentrant",
+            "requeue",
+            "revocable",
+            "stop_at_suspect",
+        ];
+        assert_eq!(differ, options.map(String::from).into());
+    }
+
+    #[test]
+    fn all_callers_of_a_lock_agree_on_what_is_the_locks() {
+        let (mut locks, mut random) = (BTreeMap::new(), Random(1));
+        for hand in (0..6).flat_map(|seat| process(seat, 7)) {
+            for _ in 0..500 {
+                let request = hand.acquire(&mut random);
+                let Some(lock) = request["lock"].as_str() else { continue };
+                let has = |field: &str| request.get(field).is_some();
+                let own = (
+                    request["layout"].clone(),
+                    [has("lock_delay_ms"), has("hold_at_least_ms")],
+                    [request["limit"].clone(), request["limit_at"].clone()],
+                );
+                let agreed = locks.entry(lock.to_owned()).or_insert(own.clone());
+                assert_eq!(*agreed, own, "{request}");
+                // The library refuses these.
+                assert!(!has("linger_ms") || request["timeout_ms"] != 0, "{request}");
+                assert!(!has("linger_ms") || request["kind"] != "semaphore", "{request}");
+            }
+        }
+        assert!(locks.len() > 50);
+    }
 }

@@ -22,7 +22,6 @@ pub(super) const DATA: &str = "/data";
 /// All hands of a process.
 pub(super) struct Hands<'a> {
     work: &'a Work,
-    style: Style,
     send: Box<dyn FnMut(&Value) + 'a>,
     random: Random,
     next: u64,
@@ -36,7 +35,7 @@ pub(super) struct Hands<'a> {
 
 #[derive(Debug)]
 struct Hand {
-    want: Want,
+    style: Style,
     request: Value,
     handle: u64,
     steps: VecDeque<Step>,
@@ -76,24 +75,24 @@ enum For {
 impl<'a> Hands<'a> {
     pub(super) fn begin(
         work: &'a Work,
-        style: Style,
-        client: u64,
+        (seat, incarnation): (usize, u64),
         send: impl FnMut(&Value) + 'a,
     ) -> Self {
-        let random = Random(work.seed ^ client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let hand = |want| Hand {
-            want,
+        let client = seat as u64 * 1_000 + incarnation;
+        let mut random = Random(work.seed ^ client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let styles = Style::draw_all(seat, work.seed, &mut random);
+        let hand = |style| Hand {
+            style,
             request: Value::Null,
             handle: 0,
             steps: VecDeque::new(),
             turn: 0,
             at_rest: false,
         };
-        let hands: Vec<_> = style.hands().into_iter().map(hand).collect();
+        let hands: Vec<_> = styles.into_iter().map(hand).collect();
         let count = hands.len();
         let mut all = Hands {
             work,
-            style,
             send: Box::new(send),
             random,
             next: 1,
@@ -146,8 +145,9 @@ impl<'a> Hands<'a> {
             1 => "contenders",
             _ => return,
         };
-        let lock = self.style.site(&mut self.random);
-        self.ask(json!({ "op": op, "lock": lock }), For::Nobody);
+        let style = &self.random.one_of(&self.hands).style;
+        let request = style.look(op, &mut self.random);
+        self.ask(request, For::Nobody);
     }
 
     fn ask(&mut self, mut request: Value, what: For) -> u64 {
@@ -165,7 +165,7 @@ impl<'a> Hands<'a> {
             self.work.busy.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        let request = self.style.acquire(self.hands[hand].want, &mut self.random);
+        let request = self.hands[hand].style.acquire(&mut self.random);
         self.hands[hand].request = request.clone();
         // A thread cannot be called back: it would wait on, and hold what nobody knows of.
         let waits_in_a_task = request.get("blocking").is_none();
@@ -191,7 +191,7 @@ impl<'a> Hands<'a> {
         match what {
             For::Nobody => {}
             For::Acquire(hand) => {
-                self.work.answered(self.style.fair);
+                self.work.answered(self.hands[hand].style.fair);
                 match handle {
                     Some(handle) => {
                         self.work.granted();
@@ -230,7 +230,7 @@ impl<'a> Hands<'a> {
                 self.step(hand);
             }
             For::Release(hand) => {
-                self.work.answered(self.style.fair);
+                self.work.answered(self.hands[hand].style.fair);
                 self.acquire(hand);
             }
             For::Anything(hand) => self.step(hand),
@@ -265,8 +265,8 @@ impl<'a> Hands<'a> {
 
     /// Draws what is done under a lock.
     fn plan(&mut self, hand: usize) {
-        let (want, random) = (self.hands[hand].want, &mut self.random);
-        let (pause, looks) = Style::hold(want, random);
+        let (style, random) = (&self.hands[hand].style, &mut self.random);
+        let (pause, looks) = style.hold(random);
         let mut steps = VecDeque::new();
         for _ in 0..looks {
             steps.push_back(Step::Check);
@@ -280,10 +280,10 @@ impl<'a> Hands<'a> {
                 steps.insert(usize::try_from(at).unwrap_or_default(), step);
             }
         };
-        if !matches!(want, Want::Crowd | Want::InOrder) {
+        if !matches!(style.want, Want::Crowd | Want::InOrder) {
             somewhere(Step::Nest, 8);
         }
-        if self.hands[hand].request["kind"] == "mutex" && self.style.fences() {
+        if self.hands[hand].request["kind"] == "mutex" && style.fences() {
             somewhere(Step::Write, 4);
         }
         if self.hands[hand].request["kind"] == "write" {
@@ -322,7 +322,7 @@ impl<'a> Hands<'a> {
             }
             Some(Step::Nest) => {
                 let outer = self.hands[hand].request.clone();
-                match self.style.nested(&outer, &mut self.random) {
+                match self.hands[hand].style.nested(&outer, &mut self.random) {
                     Some(mut request) => {
                         request["parent"] = json!(handle);
                         self.ask(request, For::Nested(hand));

@@ -50,7 +50,7 @@ pub struct Plan {
 pub struct Report {
     /// Acquires and releases that were answered.
     pub operations: u64,
-    /// Of those, by clients that give every waiter a node of its own.
+    /// Of those, by hands that wait with a node of their own.
     pub own_nodes: u64,
     /// Grants.
     pub grants: u64,

@@ -15,7 +15,7 @@ pub(super) struct Work {
     pub(super) grants: AtomicU64,
     /// Acquires and releases that were answered.
     pub(super) operations: AtomicU64,
-    /// The same, of clients that give each waiter a node of its own.
+    /// The same, of hands that wait with a node of their own.
     pub(super) own_nodes: AtomicU64,
     /// Hands that still have something to do.
     pub(super) busy: AtomicU64,
