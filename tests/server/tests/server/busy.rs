@@ -62,8 +62,13 @@ impl Bed {
         self.traffic(sessions, 2, false).await
     }
 
-    /// The same of a test that breaks the network, the server or a session, or makes answers late, and
-    /// so the traffic.
+    /// The same in sessions that have one lane.
+    pub(crate) async fn busy_in_one_lane(&self, sessions: &[&Session]) -> Busy {
+        self.traffic(sessions, 1, false).await
+    }
+
+    /// [Traffic](Bed::busy) of a test that breaks the network, the server or a session, or makes answers
+    /// late, and so the traffic.
     pub(crate) async fn busy_while_broken(&self, sessions: &[&Session]) -> Busy {
         self.traffic(sessions, 2, true).await
     }

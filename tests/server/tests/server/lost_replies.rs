@@ -1,12 +1,10 @@
 //! Requests and replies that are lost with their connection, or alone: applied or not, nobody knows. Other
-//! traffic goes over the same connections meanwhile, but where a test counts those or measures how long a
-//! call by the defaults takes.
+//! traffic goes over the same connections meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zklock::layout::{Kazoo, Numbered};
-use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, CreateMode, Cut, Direction, Matcher, OpCode, Proxy};
+use zklock::Session;
+use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
 use crate::busy::Busy;
@@ -185,23 +183,27 @@ async fn a_cancelled_creation_in_doubt_leaves_nothing() {
 /// As short as will do: an answer that is swallowed is waited for that long.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A session through a proxy, which swallows nothing but single answers: the connection lives on.
-async fn proxied_briefly(bed: &Bed) -> (Proxy, Session) {
+/// A session through a proxy, which swallows nothing but single answers: its two connections live on. On a
+/// busy day.
+async fn proxied_briefly(bed: &Bed) -> (Proxy, Session, Busy) {
     let proxy = bed.proxy();
-    let session = bed.session_of_through(SESSION_TIMEOUT, &proxy).await;
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
+    let session = bed.adopt(builder.max_connections(2).connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
     session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
-    (proxy, session)
+    (proxy, session, busy)
 }
 
 #[tokio::test]
 async fn a_deletion_whose_answer_alone_is_swallowed_is_brought_to_its_end() {
     let bed = Bed::shared("delete-swallowed");
-    let (proxy, session) = proxied_briefly(&bed).await;
+    let (proxy, session, busy) = proxied_briefly(&bed).await;
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     let before = (session.zookeeper_session(), proxy.connections_total());
     for awaited in [true, false] {
         let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
-        let rule = proxy.on(Matcher::reply(OpCode::Delete).first(1), Action::Drop);
+        let lost = Matcher::reply(OpCode::Delete).path(guard.node_path()).first(1);
+        let rule = proxy.on(lost, Action::Drop);
         if awaited {
             soon("the release", guard.release()).await.unwrap();
         } else {
@@ -216,6 +218,7 @@ async fn a_deletion_whose_answer_alone_is_swallowed_is_brought_to_its_end() {
     // Neither of the answers costs a connection; a busy machine may.
     assert!(proxy.connections_total() - before.1 <= 1);
     other.release().await.unwrap();
+    drop(busy);
     // Nothing is waited for any more.
     bed.end().await;
 }
@@ -223,16 +226,17 @@ async fn a_deletion_whose_answer_alone_is_swallowed_is_brought_to_its_end() {
 #[tokio::test]
 async fn an_acquire_whose_answers_alone_are_swallowed_goes_on() {
     let bed = Bed::shared("acquire-swallowed");
-    let (proxy, session) = proxied_briefly(&bed).await;
+    let (proxy, session, busy) = proxied_briefly(&bed).await;
     let before = (session.zookeeper_session(), proxy.connections_total());
     for opcode in [OpCode::Create2, OpCode::GetChildren] {
-        let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
+        let lost = Matcher::reply(opcode).path(&bed.path("a")).first(1);
+        let rule = proxy.on(lost.clone(), Action::Drop);
         let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
         assert_eq!((rule.hits(), bed.contenders("a").len()), (1, 1), "{opcode:?}");
         guard.release().await.unwrap();
         rule.release();
         // One who does not wait for it leaves nothing either.
-        let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
+        let rule = proxy.on(lost, Action::Drop);
         let limit = Duration::from_millis(300);
         let error = session.mutex("a").unwrap().acquire_timeout(limit).await.unwrap_err();
         assert!(error.is_unavailable(), "{opcode:?}: {error}");
@@ -242,6 +246,7 @@ async fn an_acquire_whose_answers_alone_are_swallowed_goes_on() {
     assert_eq!(before.0, session.zookeeper_session());
     // None of the four answers costs a connection; a busy machine may.
     assert!(proxy.connections_total() - before.1 <= 1);
+    drop(busy);
     bed.end().await;
 }
 
@@ -273,147 +278,5 @@ async fn a_heartbeat_is_sent_again(root: &str, is_busy: bool) {
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     drop(busy);
-    bed.end().await;
-}
-
-/// A session through a proxy, with the defaults: a call takes 4 s at most, and the session 10 s.
-async fn proxied_by_default(bed: &Bed) -> (Proxy, Session) {
-    let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(10));
-    let session = bed.adopt(builder.connect().await.unwrap());
-    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
-    (proxy, session)
-}
-
-/// Swallows the next answer to an operation while something is done, which must not take longer than
-/// a call by the defaults.
-async fn without_an_answer<T>(proxy: &Proxy, opcode: OpCode, work: impl Future<Output = T>) -> T {
-    let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
-    let start = Instant::now();
-    let done = soon("it goes on", work).await;
-    let took = start.elapsed();
-    println!("without an answer to {opcode:?}: {took:?}");
-    assert_eq!(rule.hits(), 1, "{opcode:?}");
-    assert!(took < Duration::from_secs(4), "{opcode:?}: {took:?}");
-    rule.release();
-    done
-}
-
-#[tokio::test]
-async fn a_call_with_the_default_deadline_outlives_an_answer_that_is_swallowed_alone() {
-    let bed = Bed::shared("swallowed-by-default");
-    let (proxy, session) = proxied_by_default(&bed).await;
-    let before = (session.zookeeper_session(), proxy.connections_total());
-    let mutex = session.mutex("a").unwrap();
-    for opcode in [OpCode::Create2, OpCode::GetChildren] {
-        let guard = without_an_answer(&proxy, opcode, mutex.acquire_tries()).await.unwrap();
-        assert_eq!(bed.contenders("a").len(), 1);
-        without_an_answer(&proxy, OpCode::Delete, guard.release()).await.unwrap();
-        let guard = without_an_answer(&proxy, opcode, mutex.try_acquire()).await.unwrap();
-        guard.release().await.unwrap();
-    }
-    // The directory of a lock that nobody has used yet.
-    for opcode in [OpCode::CreateContainer, OpCode::Create2] {
-        let fresh = session.mutex(format!("fresh-{opcode:?}")).unwrap();
-        let guard = without_an_answer(&proxy, opcode, fresh.acquire_tries()).await.unwrap();
-        guard.release().await.unwrap();
-    }
-    let site = session.site("a").unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    for opcode in [OpCode::GetChildren, OpCode::GetData] {
-        let queue = without_an_answer(&proxy, opcode, site.contenders()).await.unwrap();
-        assert_eq!(queue.len(), 1, "{opcode:?}");
-        // Who is in the way is said, too.
-        let other = bed.session_through(&proxy).await;
-        let other = other.mutex("a").unwrap();
-        let error = without_an_answer(&proxy, opcode, other.try_acquire()).await.unwrap_err();
-        assert!(error.is_busy() && error.holder().is_some(), "{opcode:?}: {error:#}");
-    }
-    for opcode in [OpCode::GetChildren, OpCode::SetData] {
-        let asked = without_an_answer(&proxy, opcode, site.revoke()).await.unwrap();
-        assert_eq!(asked, 1, "{opcode:?}");
-    }
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    assert_eq!(before.0, session.zookeeper_session());
-    bed.end().await;
-}
-
-#[tokio::test]
-async fn a_step_down_outlives_an_answer_that_is_swallowed_alone() {
-    let bed = Bed::shared("swallowed-downgrade");
-    let (proxy, session) = proxied_by_default(&bed).await;
-    let lock = session.rw_lock("b").unwrap();
-    for opcode in [OpCode::Create2, OpCode::Delete] {
-        let writing = lock.write().await.unwrap();
-        let reading = without_an_answer(&proxy, opcode, writing.downgrade()).await.unwrap();
-        assert!(reading.is_valid());
-        assert_eq!(bed.contenders_by("b", "__").len(), 1, "{opcode:?}");
-        reading.release().await.unwrap();
-        assert!(bed.contenders_by("b", "__").is_empty(), "{opcode:?}");
-    }
-    bed.end().await;
-}
-
-#[tokio::test]
-async fn a_mark_outlives_an_answer_that_is_swallowed_alone() {
-    let bed = Bed::shared("swallowed-mark");
-    let (proxy, session) = proxied_by_default(&bed).await;
-    let delay = LockOptions::default().lock_delay(Duration::from_secs(60));
-    let hold = LockOptions::default().hold_at_least(Duration::from_millis(1));
-    let both = hold.lock_delay(Duration::from_secs(60));
-    let with = |name, options| session.mutex(name).unwrap().with_options(options);
-    // The directory `a` may be a container, and one that stays takes its place first.
-    for (round, options) in [hold, delay, hold, both].into_iter().enumerate() {
-        for opcode in [OpCode::GetData, OpCode::Multi] {
-            let mutex = with("a", options);
-            let guard = without_an_answer(&proxy, opcode, mutex.acquire_tries()).await.unwrap();
-            assert_eq!(bed.contenders("a").len(), 1, "{round}: {opcode:?}");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            let released = guard.release();
-            without_an_answer(&proxy, OpCode::Multi, released).await.unwrap();
-            assert!(bed.contenders("a").is_empty(), "{round}: {opcode:?}");
-        }
-    }
-    bed.end().await;
-}
-
-/// In kazoo's layout the limit is written into an empty node, and a number is skipped that is the name of
-/// another lock.
-#[tokio::test]
-async fn what_is_written_ahead_of_the_node_outlives_an_answer_that_is_swallowed_alone() {
-    let bed = Bed::shared("swallowed-ahead");
-    let (proxy, session) = proxied_by_default(&bed).await;
-    // A child that keeps the directory is a permit, or counts as one number.
-    ["kazoo", "numbered"].iter().for_each(|lock| bed.keep_directory(lock));
-    let mut raw = bed.raw();
-    for other in ["numbered/sub_0000000002", "numbered/sub_0000000002/in-use"] {
-        raw.create(&bed.path(other), b"", CreateMode::Persistent).unwrap();
-    }
-    let semaphore = session.semaphore("kazoo", 2).unwrap().with_driver(Kazoo::default());
-    let permit = without_an_answer(&proxy, OpCode::Multi, semaphore.acquire_tries()).await.unwrap();
-    assert_eq!(raw.data(&bed.path("kazoo")).unwrap(), b"2");
-    permit.release().await.unwrap();
-    let mutex = session.mutex("numbered").unwrap().with_driver(Numbered::dlock());
-    let guard = without_an_answer(&proxy, OpCode::Multi, mutex.acquire_tries()).await.unwrap();
-    assert_eq!(guard.node_path(), bed.path("numbered/sub_0000000003"));
-    guard.release().await.unwrap();
-    raw.close().unwrap();
-    bed.end().await;
-}
-
-#[tokio::test]
-async fn a_waiter_whose_watch_alone_is_swallowed_is_granted_and_leaves_no_watch() {
-    let bed = Bed::shared("watch-swallowed");
-    let (proxy, session) = proxied_by_default(&bed).await;
-    let guard = bed.session().await.mutex("a").unwrap().acquire().await.unwrap();
-    let rule = proxy.on(Matcher::reply(OpCode::GetData).first(1), Action::Drop);
-    let waiting = acquiring(&session, "a");
-    until("the watch is swallowed", || (rule.hits() == 1).then_some(())).await;
-    rule.release();
-    let next = proxy.on(Matcher::reply(OpCode::GetData), Action::Pass);
-    until("it is asked for again", || (next.hits() == 1).then_some(())).await;
-    guard.release().await.unwrap();
-    soon("the lock", waiting).await.unwrap().release().await.unwrap();
     bed.end().await;
 }

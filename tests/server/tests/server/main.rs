@@ -15,6 +15,7 @@ mod between_callers;
 mod built;
 mod busy;
 mod busy_day;
+mod by_default;
 mod chaos;
 mod checklist;
 mod closing;

@@ -1,15 +1,22 @@
 //! Nodes of semaphores that others delete while somebody waits for permits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::layout::Kazoo;
 use zklock::{ErrorKind, LockError, LockOptions, Requeue, Semaphore, SemaphorePermit, Session};
-use zklock_test_support::RawClient;
+use zklock_test_support::{Control, RawClient};
 
 use crate::bed::{Bed, PATIENCE, soon, until};
 
-/// The heartbeat, which tells of a deleted node, is a sixth of it.
+/// The promises are fractions of it.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// When a waiter is told: it holds the inner lock, and is in a queue for the permit, whose changes it watches.
+const TOLD: [Duration; 2] = [HEARTBEAT, Duration::ZERO];
+
+/// A heartbeat asks for all, and reads what is gone.
+const ANSWERS: u32 = 2;
 
 fn printers(session: &Session, kazoo: bool) -> Semaphore {
     // A slow machine is no busy lock, and no silent server.
@@ -49,13 +56,13 @@ const NODES: [(bool, usize); 3] = [(false, 0), (false, 1), (true, 0)];
 
 type Waiting = tokio::task::JoinHandle<Result<SemaphorePermit, LockError>>;
 
-/// Somebody holds the permit, somebody waits, and the node of the waiter is deleted.
+/// Somebody holds the permit, somebody waits, and the node of the waiter is deleted; says when.
 async fn deleted(
     bed: &Bed,
     (kazoo, which): (bool, usize),
     sessions: [&Session; 2],
     options: LockOptions,
-) -> (SemaphorePermit, Waiting, String) {
+) -> (SemaphorePermit, Waiting, String, Instant) {
     let holder = printers(sessions[0], kazoo).acquire().await.unwrap();
     let (mut raw, directories) = (bed.raw(), directories(bed, kazoo));
     // Its own of the inner lock is deleted in the background.
@@ -73,8 +80,9 @@ async fn deleted(
         waiting_node(&mut raw, &directories[1], |path| path != holder.node_path()).await;
     }
     raw.delete(&node).unwrap();
+    let start = Instant::now();
     raw.close().unwrap();
-    (holder, waiting, node)
+    (holder, waiting, node, start)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,12 +90,17 @@ async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again() {
     let bed = Bed::shared("permits-deleted");
     let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
     let busy = bed.busy(&[&one, &two]).await;
+    let control = Control::of(bed.server());
     for (kazoo, which) in NODES {
         let options = LockOptions::new();
-        let (holder, waiting, node) = deleted(&bed, (kazoo, which), [&one, &two], options).await;
         let (mut raw, directories) = (bed.raw(), directories(&bed, kazoo));
+        let (holder, waiting, node, start) =
+            deleted(&bed, (kazoo, which), [&one, &two], options).await;
         let is_new = |path: &str| path != node && path != holder.node_path();
         waiting_node(&mut raw, &directories[which], is_new).await;
+        let what = format!("kazoo: {kazoo}, node {which}, queues up again");
+        // It makes the node, which is seen here.
+        control.within_answers(&what, start.elapsed(), TOLD[which], ANSWERS + 2);
         assert!(!waiting.is_finished() && holder.is_valid());
         holder.release().await.unwrap();
         let permit = soon("the permit", waiting).await.unwrap().unwrap();
@@ -108,14 +121,19 @@ async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again() {
 async fn a_semaphore_begins_again_as_often_as_it_was_told() {
     let bed = Bed::shared("permits-never");
     let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
+    let busy = bed.busy(&[&one, &two]).await;
+    let control = Control::of(bed.server());
     for (kazoo, which) in NODES {
         let never = LockOptions::new().requeue(Requeue::NEVER);
-        let (holder, waiting, _) = deleted(&bed, (kazoo, which), [&one, &two], never).await;
+        let (holder, waiting, _, start) = deleted(&bed, (kazoo, which), [&one, &two], never).await;
         let error = soon("the end", waiting).await.unwrap().unwrap_err();
+        let what = format!("kazoo: {kazoo}, node {which}, gives up");
+        control.within_answers(&what, start.elapsed(), TOLD[which], ANSWERS);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
         assert!(error.to_string().contains("deleted"), "{error:#}");
         holder.release().await.unwrap();
     }
+    drop(busy);
     bed.end().await;
 }
 
@@ -129,7 +147,8 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
     for round in 0..5 {
         let mut raw = bed.raw();
         let before = raw.changes_of_children(&inner).unwrap();
-        let (holder, waiting, _) = deleted(&bed, (true, 0), [&one, &two], LockOptions::new()).await;
+        let (holder, waiting, ..) =
+            deleted(&bed, (true, 0), [&one, &two], LockOptions::new()).await;
         holder.release().await.unwrap();
         let permit = soon("the permit", waiting).await.unwrap().unwrap();
         assert!(permit.is_valid());

@@ -1,4 +1,4 @@
-//! Three servers, some of which are cut off or gone.
+//! Three servers, some of which are cut off or gone, on a busy day.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ async fn a_guard_on_a_follower_that_is_cut_off_is_lost_before_the_others_grant()
     let near = ensemble.server(follower).addr();
     let holder = bed.builder_at(&near).session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
     let holder = bed.adopt(holder);
-    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let busy = bed.busy_while_broken(&[&holder]).await;
+    let guard = soon("the lock", acquiring(&holder, "a")).await.unwrap();
     let waiting = acquiring(&bed.session().await, "a");
     bed.until_contenders("a", 2).await;
     let granted = tokio::spawn(async move { (waiting.await.unwrap(), monotonic_ns()) });
@@ -61,6 +62,7 @@ async fn a_guard_on_a_follower_that_is_cut_off_is_lost_before_the_others_grant()
     let again = soon("the lock", acquiring(&holder, "a")).await.unwrap();
     assert!(again.is_valid());
     again.release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
@@ -72,6 +74,7 @@ async fn a_killed_holder_on_a_follower_frees_its_lock_within_the_session_timeout
     let timeout = Duration::from_secs(2);
     let elsewhere = bed.builder_at(&ensemble.server(ensemble.leader()).addr()).connect().await;
     let elsewhere = bed.adopt(elsewhere.unwrap());
+    let busy = bed.busy(&[&elsewhere]).await;
     for follower in ensemble.followers() {
         let addr = ensemble.server(follower).addr();
         // Killed at different times between two ticks.
@@ -88,6 +91,7 @@ async fn a_killed_holder_on_a_follower_frees_its_lock_within_the_session_timeout
             guard.release().await.unwrap();
         }
     }
+    drop(busy);
     bed.end().await;
 }
 
@@ -101,7 +105,8 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
         let builder = bed.builder_at(&everywhere).session_timeout(SESSION_TIMEOUT);
         sessions.push(bed.adopt(builder.connect().await.unwrap()));
     }
-    let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let busy = bed.busy_while_broken(&[&sessions[0], &sessions[1]]).await;
+    let guard = soon("the lock", acquiring(&sessions[0], "a")).await.unwrap();
     let waiting = acquiring(&sessions[1], "a");
     bed.until_contenders("a", 2).await;
 
@@ -109,9 +114,11 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
     ensemble.server(leader).kill();
     ensemble.server(follower).kill();
     soon("the loss", guard.lost()).await;
+    let control = Control::timers();
     for session in &sessions {
-        let timeout = Duration::from_millis(300);
+        let (timeout, start) = (Duration::from_millis(300), Instant::now());
         let error = session.mutex("b").unwrap().acquire_timeout(timeout).await.unwrap_err();
+        control.within("an acquire without a quorum", start.elapsed(), timeout);
         assert!(error.is_unavailable(), "{error}");
     }
     // The guard is lost and its node is still there: nobody can have come in.
@@ -128,6 +135,7 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
         soon("the lock", acquiring(session, "b")).await.unwrap().release().await.unwrap();
     }
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    drop(busy);
     bed.end().await;
 }
 
@@ -268,6 +276,9 @@ async fn guards_outlive_the_freezing_of_their_follower() {
     let on = |server: usize| servers.iter().filter(|on| **on == server).count();
     // Not the leader: an election takes the servers many seconds while a frozen one is among them.
     let frozen = ensemble.followers().into_iter().max_by_key(|server| on(*server)).unwrap();
+    let connected = sessions.iter().zip(&servers).filter(|(_, on)| **on == frozen);
+    let connected: Vec<_> = connected.map(|(session, _)| session).take(2).collect();
+    let busy = bed.busy_while_broken(&connected).await;
     ensemble.server(frozen).pause();
     let start = Instant::now();
     let others = || (0..3).filter(|&server| server != frozen);
@@ -282,6 +293,7 @@ async fn guards_outlive_the_freezing_of_their_follower() {
     assert!(before.iter().copied().eq(sessions.iter().map(Session::zookeeper_session)));
     ensemble.server(frozen).resume();
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    drop(busy);
     bed.end().await;
 }
 
@@ -290,19 +302,31 @@ async fn guards_outlive_the_freezing_of_their_follower() {
 /// counts as released before its node is gone.
 #[tokio::test]
 async fn a_session_that_another_connection_has_taken_over_comes_back() {
+    comes_back_from_another_connection(false).await;
+}
+
+/// It costs the traffic nothing, either.
+#[tokio::test]
+async fn a_session_that_another_connection_has_taken_over_comes_back_on_a_busy_day() {
+    comes_back_from_another_connection(true).await;
+}
+
+async fn comes_back_from_another_connection(is_busy: bool) {
     let bed = Bed::three(ZooKeeper::builder());
     let ensemble = bed.ensemble();
     let follower = ensemble.followers()[0];
     let proxy = Proxy::start(ensemble.server(follower).socket_addr());
-    let session = bed.session_through(&proxy).await;
+    let builder = bed.builder_at(&proxy.addr()).max_connections(1);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = if is_busy { Some(bed.busy_in_one_lane(&[&session]).await) } else { None };
     let before = session.zookeeper_session();
     for kind in KINDS {
         let held = kind.acquire(&session).await;
         let other = session.mutex("other").unwrap().acquire().await.unwrap();
+        let connections = proxy.connections_total();
         // As a client does that comes to another server while the first one is slow to notice.
         let key = proxy.sessions().pop().unwrap();
         let moved = RawClient::resume(&ensemble.server(ensemble.leader()).addr(), &key).unwrap();
-        let connections = proxy.connections_total();
         soon("the release", held.release()).await.unwrap();
         // Nothing of this kind is there any more.
         bed.until_nodes(kind.name(), 0).await;
@@ -312,5 +336,6 @@ async fn a_session_that_another_connection_has_taken_over_comes_back() {
         other.release().await.unwrap();
         drop(moved);
     }
+    drop(busy);
     bed.end().await;
 }
