@@ -73,6 +73,12 @@ pub fn leave(session_timeout: Duration, several: bool) -> Duration {
     }
 }
 
+/// How long the client waits for an answer before it leaves the connection, at most: it looks each tick, of which
+/// [`leave`] has eight.
+pub fn answer(session_timeout: Duration) -> Duration {
+    leave(session_timeout, false) * 9 / 8
+}
+
 /// The library sends a ping after that time at the latest, and not after three ticks.
 const LATEST_PING: Duration = s(10);
 
@@ -111,10 +117,6 @@ pub const RECONNECT: Pauses = (ms(50), s(1));
 /// How long an acquire waits for the next session of its connection before it goes to another one that has
 /// one: most reconnects take less.
 pub const ELSEWHERE: Duration = s(1);
-
-/// How often a task that opens a session looks whether the process stood still: far more often than
-/// any lease is short.
-pub const AWAKE: Duration = ms(100);
 
 /// The longest time to wait for a server's reply to the question whether it serves. It is a quarter
 /// of the connect timeout otherwise, so that the rest is left to connect.

@@ -34,11 +34,12 @@ use crate::coordinator::requests::Coordinator;
 use crate::divergence::head_age::{Age, HeadAges};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
+use crate::session::heard::Heard;
 use crate::session::late_answers::LateAnswers;
 use crate::session::lease_clock::LeaseClock;
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
-use crate::session::standstill::{Standstill, Stood};
+use crate::session::standstill::Standstill;
 use crate::session::watch_budget::WatchBudget;
 
 /// How a generation ended.
@@ -95,8 +96,10 @@ pub struct Generation {
     newest: AtomicI64,
     /// By directory: who creates a node that looks like others of this session.
     gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
-    /// When the process stood still.
+    /// Whether the process stands still.
     standstill: Standstill,
+    /// The messages that the server has answered.
+    heard: Heard,
     /// How safe the leases were when that was told last, while it stands still.
     told_standing: AtomicU8,
     /// Deletions that are not yet confirmed.
@@ -107,8 +110,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Wraps a ZooKeeper session that was just opened; `stood` is the time in which the process stood
-    /// still meanwhile.
+    /// Wraps a ZooKeeper session that was just opened. Its lease begins when somebody began to open it.
     pub fn new(
         number: u64,
         coordinator: Arc<dyn Coordinator>,
@@ -116,13 +118,12 @@ impl Generation {
         spawner: Spawner,
         events: Events,
         watches: Arc<WatchBudget>,
-        stood: Option<Stood>,
     ) -> Arc<Self> {
         // A time of another clock says nothing here.
         let is_of_caller = matches!(lease.clock(), Clock::Caller);
         let self_aware = is_of_caller && coordinator.last_contact().is_some();
-        let stood = stood.filter(|_| !self_aware);
-        let standstill = Standstill::new(lease.timing(), lease.clock().now(), stood);
+        let standstill = Standstill::new(lease.timing(), lease.clock().now());
+        let heard = Heard::new(lease.timing(), lease.last_commit());
         let head_ages = HeadAges::new(times::long_wait(lease.timeout()));
         Arc::new(Generation {
             number,
@@ -153,6 +154,7 @@ impl Generation {
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
             standstill,
+            heard,
             told_standing: AtomicU8::new(0),
             deletions: AtomicUsize::new(0),
             cleaned: Notify::new(),
@@ -297,9 +299,10 @@ impl Generation {
         self.lost_at.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// Records that the connection is back.
-    pub fn reconnected(&self) {
+    /// Records that the connection is back, which was seen to be down at `down`.
+    pub fn reconnected(&self, down: Instant) {
         let now = self.lease.clock().now();
+        self.came_back(down, now);
         self.reconnected_at.store(now.as_nanos(), Ordering::Release);
         self.reconnects.fetch_add(1, Ordering::AcqRel);
         tell_all(&self.changed);

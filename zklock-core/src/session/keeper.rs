@@ -54,6 +54,8 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
     let mut pending: Vec<(Instant, Beat)> = Vec::new();
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let (mut seen, mut unheld) = (generation.coordinator().link(), None);
+    // When it was looked at last, and when it was seen to be down last.
+    let (mut looked, mut down) = (generation.lease().clock().now(), Instant::ORIGIN);
     loop {
         let changed = generation.changed();
         let mut changed = std::pin::pin!(changed);
@@ -62,14 +64,20 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         if std::mem::replace(&mut losses, generation.losses()) != losses {
             keeping.local_queues.leases_lost();
         }
+        let looks = generation.lease().clock().now();
         let link = generation.coordinator().link();
+        // Who has just stood still may not yet have read that it is up.
+        let stood = looks.since(std::mem::replace(&mut looked, looks)) > generation.silence();
+        if link == Link::Down && !stood {
+            down = looks;
+        }
         if link.is_over() || generation.is_over() {
             generation.end();
             break;
         }
         if link == Link::Up && seen == Link::Down {
             next_beat = Instant::ORIGIN;
-            generation.reconnected();
+            generation.reconnected(down);
         } else if link == Link::Down && seen == Link::Up {
             generation.disconnected();
         }
@@ -88,7 +96,11 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             continue;
         }
         let self_aware = generation.is_self_aware();
-        let next_message = generation.awake(now).await;
+        // After the time of a lease, an answer proves nothing any more.
+        let lease = generation.lease().timing().lease;
+        pending.retain(|(sent, _)| now < *sent + lease);
+        let (next_message, answer) = generation.awake(now).await;
+        pending.extend(answer.map(|answer| (now, answer)));
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
         if suspect {
@@ -109,10 +121,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         let beats = holds && link == Link::Up && !self_aware;
         if beats && now >= due {
             // Those before it may be lost, or still be answered, however many there are: another one is
-            // sent beside them. After the time of a lease, an answer proves nothing any more.
-            let lease = generation.lease().timing().lease;
-            pending.retain(|(sent, _)| now < *sent + lease);
-            // Before the session has settled, a heartbeat proves less.
+            // sent beside them. Before the session has settled, a heartbeat proves less.
             next_beat = generation.settles_at(now).map_or(now + gap, |at| at.min(now + gap));
             let local_queues = keeping.local_queues.clone();
             pending.push((now, Box::pin(heartbeat(generation.clone(), local_queues))));

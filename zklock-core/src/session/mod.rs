@@ -7,6 +7,7 @@ pub mod environment;
 pub mod generation;
 pub mod handle;
 pub mod health;
+pub mod heard;
 pub mod heartbeat;
 pub mod keeper;
 pub mod lane;

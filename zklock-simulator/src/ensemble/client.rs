@@ -148,8 +148,10 @@ pub(super) struct Client {
     /// When the latest answered write was asked for, or the session.
     pub(super) proven: u64,
     pub(super) pinged: bool,
-    /// Whether it was asked to send something, whatever it is.
-    pub(super) speaks: bool,
+    /// Who asked it to send something, whatever it is.
+    pub(super) speaks: Vec<u64>,
+    /// For each ping that is not answered: who asked for it.
+    pub(super) said: VecDeque<Vec<u64>>,
     /// When it will be woken, at the latest.
     pub(super) timer: Option<u64>,
     pub(super) inbox: VecDeque<(u64, ToClient)>,
@@ -264,7 +266,8 @@ impl Client {
 
     /// Fails what was sent and not answered.
     pub(super) fn fail_sent(&mut self, error: &RequestError, wake: &mut Vec<Waker>) {
-        for xid in std::mem::take(&mut self.sent) {
+        let said = std::mem::take(&mut self.said).into_iter().flatten();
+        for xid in std::mem::take(&mut self.sent).into_iter().chain(said) {
             self.answer(xid, Err(error.clone()), wake);
         }
     }

@@ -20,7 +20,7 @@ use zklock_core::coordinator::watch::Watch;
 use super::client::{Client, Phase};
 use super::frames::Answer;
 use super::shared::Shared;
-use super::waiting::{Until, ask};
+use super::waiting::{Until, ask, speak};
 use crate::executor::Process;
 
 /// How long a close waits for the server's word, as with a real server: by the clock of its process, in
@@ -141,10 +141,11 @@ impl Coordinator for SimulatedCoordinator {
 
     /// It keeps none. Whoever asks wants to be heard, and is, as by a ping.
     fn acl(&self, _: &str) -> Reply<Option<Vec<AclEntry>>> {
-        if !self.closed.load(Ordering::Relaxed) {
-            self.shared.act(|machine| machine.speak(self.client));
+        if self.closed.load(Ordering::Relaxed) {
+            return Box::pin(ready(Err(RequestError::Closed)));
         }
-        Box::pin(std::future::ready(Ok(None)))
+        let heard = speak(&self.shared, self.client);
+        Box::pin(async move { heard.await.map(|()| None) })
     }
 
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {

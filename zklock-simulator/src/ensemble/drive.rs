@@ -14,14 +14,6 @@ impl Machine {
         }
     }
 
-    /// Sends something, so that the server hears of the session.
-    pub(super) fn speak(&mut self, id: u64) {
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.speaks = true;
-        }
-        self.wake_client(id);
-    }
-
     pub(super) fn client_timer(&mut self, id: u64) {
         let now = self.now;
         if let Some(client) = self.clients.get_mut(&id) {
@@ -42,9 +34,9 @@ impl Machine {
             self.on_time(id, &mut client);
         }
         if let Phase::Serving { wire, .. } = client.phase {
-            if std::mem::take(&mut client.speaks) {
-                client.last_send = self.now;
-                self.send_to_server(wire, ToServer::Ping);
+            let speaks = std::mem::take(&mut client.speaks);
+            if !speaks.is_empty() {
+                self.say_something(&mut client, wire, speaks);
             }
             self.flush(&mut client, wire);
         }
@@ -164,6 +156,9 @@ impl Machine {
             _ => RequestError::Closed,
         };
         client.fail_sent(&error, &mut self.wake);
+        for xid in std::mem::take(&mut client.speaks) {
+            client.answer(xid, Err(error.clone()), &mut self.wake);
+        }
         for asked in std::mem::take(&mut client.queue) {
             if let Asked::Request(xid, _) = asked {
                 client.answer(xid, Err(error.clone()), &mut self.wake);
@@ -175,7 +170,13 @@ impl Machine {
 
     pub(super) fn ping(&mut self, client: &mut Client, wire: u64) {
         client.pinged = true;
+        self.say_something(client, wire, Vec::new());
+    }
+
+    /// Sends something for those who asked for that.
+    fn say_something(&mut self, client: &mut Client, wire: u64, speaks: Vec<u64>) {
         client.last_send = self.now;
+        client.said.push_back(speaks);
         self.send_to_server(wire, ToServer::Ping);
     }
 

@@ -74,6 +74,9 @@ impl Machine {
             }
             ToClient::Pong => {
                 client.pinged = false;
+                for xid in client.said.pop_front().unwrap_or_default() {
+                    client.answer(xid, Ok((Answer::Done, None)), &mut self.wake);
+                }
                 shaken(client);
             }
             ToClient::End | ToClient::Reset => {}
@@ -147,6 +150,7 @@ impl Machine {
         client.phase = Phase::Shaking { wire, since: self.now, answers };
         client.last_send = self.now;
         client.pinged = false;
+        client.said.clear();
         client.watches_set = false;
         client.set_state(State::Disconnected, &mut self.wake);
     }

@@ -21,16 +21,31 @@ use super::txn::Path;
 type Answered = Result<(Answer, Option<u64>), RequestError>;
 
 impl Machine {
+    /// The client, if it is not over.
+    fn living(&mut self, id: u64) -> Result<&mut Client, RequestError> {
+        let client = self.clients.get_mut(&id).ok_or(RequestError::Closed)?;
+        match client.link() {
+            Link::Expired => Err(RequestError::SessionExpired),
+            link if link.is_over() => Err(RequestError::Closed),
+            _ => Ok(client),
+        }
+    }
+
+    /// Takes note that the client is to send something, so that the server hears of the session.
+    fn speak(&mut self, id: u64) -> Result<u64, RequestError> {
+        let xid = self.unique();
+        let client = self.living(id)?;
+        client.slots.insert(xid, Slot::default());
+        client.speaks.push(xid);
+        client.handles += 1;
+        self.wake_client(id);
+        Ok(xid)
+    }
+
     /// Takes note of a request that the client is to send, in order.
     fn ask(&mut self, id: u64, request: Request) -> Result<u64, RequestError> {
         let xid = self.unique();
-        let client = self.clients.get_mut(&id).ok_or(RequestError::Closed)?;
-        if let Some(over) = Some(client.link()).filter(|link| link.is_over()) {
-            return Err(match over {
-                Link::Expired => RequestError::SessionExpired,
-                _ => RequestError::Closed,
-            });
-        }
+        let client = self.living(id)?;
         request.check()?;
         let (down, session) = (client.link() == Link::Down, client.session);
         // The request of a session that has ended is never applied.
@@ -85,7 +100,22 @@ pub(super) fn ask<T: Send + 'static>(
     request: Request,
     convert: fn(Answer, Option<WatchFuture>) -> Option<T>,
 ) -> Reply<T> {
-    let xid = match shared.act(|machine| machine.ask(client, request)) {
+    answered(shared, client, shared.act(|machine| machine.ask(client, request)), convert)
+}
+
+/// Sends something at once, and waits for its answer.
+pub(super) fn speak(shared: &Arc<Shared>, client: u64) -> Reply<()> {
+    let said = shared.act(|machine| machine.speak(client));
+    answered(shared, client, said, |answer, _| (answer == Answer::Done).then_some(()))
+}
+
+fn answered<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    client: u64,
+    xid: Result<u64, RequestError>,
+    convert: fn(Answer, Option<WatchFuture>) -> Option<T>,
+) -> Reply<T> {
+    let xid = match xid {
         Ok(xid) => xid,
         Err(error) => return Box::pin(ready(Err(error))),
     };

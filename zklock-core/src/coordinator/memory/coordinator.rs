@@ -259,8 +259,9 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     /// It keeps none.
-    fn acl(&self, _: &str) -> Reply<Option<Vec<AclEntry>>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn acl(&self, path: &str) -> Reply<Option<Vec<AclEntry>>> {
+        let asked = self.sync(path);
+        Box::pin(async move { asked.await.map(|()| None) })
     }
 
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {

@@ -1,29 +1,44 @@
-//! Whether the process stood still, so that its session may be over without its knowing.
+//! The messages of a session, and whether the process stood still, so that its session may be over without its
+//! knowing.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_lite::future::{or, yield_now};
 
 use super::Generation;
 use crate::base::clock::Instant;
+use crate::base::times;
 use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::link::Link;
 
 impl Generation {
     /// Sends a message if one is due, and records that the thread that sends the messages runs. Returns when
-    /// the next one is due. Requests of callers count for nothing: they may be those of another thread, or
-    /// none may come. And the client library does not count the time in which a machine was suspended, so it
-    /// may be silent for as long as before.
-    pub async fn awake(&self, now: Instant) -> Instant {
+    /// the next one is due, and what records the answer. Requests of callers count for nothing: they may be those
+    /// of another thread, or none may come. And the client library does not count the time in which a machine was
+    /// suspended, so it may be silent for as long as before.
+    pub async fn awake(
+        self: &Arc<Self>,
+        now: Instant,
+    ) -> (Instant, Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
-            return Instant::FAR;
+            return (Instant::FAR, None);
         }
+        let mut answer = None;
         if now >= self.standstill.due() {
             // Whoever comes back to a server is heard by that.
             if self.coordinator.link() == Link::Up {
                 // A read, which the server answers by itself, as it answers a ping.
-                drop(self.patient.acl("/"));
+                let (this, reply) = (self.clone(), self.patient.acl("/"));
+                answer = Some(Box::pin(async move {
+                    if reply.await.map_or_else(|error| error.is_definite(), |_| true) {
+                        this.heard.answered(now, this.lease.clock().now());
+                    }
+                }) as Pin<Box<dyn Future<Output = ()> + Send>>);
                 // A task of the client library writes it, which was woken before this one.
                 yield_now().await;
             }
@@ -32,7 +47,18 @@ impl Generation {
                 self.leave_if_too_long(later);
             }
         }
-        self.standstill.due()
+        (self.standstill.due(), answer)
+    }
+
+    /// Records that the session has come to a server again, after it was seen without one at `down`. For the answer
+    /// of that server, the client library waits no longer than [for any](times::answer), unless it stands still.
+    pub(super) fn came_back(&self, down: Instant, now: Instant) {
+        self.heard.came_back(down - times::answer(self.lease.timeout()) - self.silence(), now);
+    }
+
+    /// The longest time for which a session that does not stand still sends nothing.
+    pub fn silence(&self) -> Duration {
+        self.lease.timeout() / times::SILENCE
     }
 
     /// Looks on any thread whether that one stands still.
@@ -63,17 +89,18 @@ impl Generation {
         }
     }
 
-    /// From when on a commit proves as much as usual, if it does not because the process stood still.
+    /// From when on a commit proves as much as usual, if it does not yet.
     pub fn settles_at(&self, now: Instant) -> Option<Instant> {
-        self.standstill.settles_at(now)
+        if self.self_aware { None } else { self.heard.settles_at(now) }
     }
 
-    /// Waits until a commit proves as much as usual, or the ZooKeeper session is over: then each request would
-    /// find that the process stands still, and put it off for all who wait.
+    /// Waits until a commit proves as much as usual, but no longer than two half ticks: while answers are slow, none
+    /// does. Or until the ZooKeeper session is over.
     pub async fn settled(&self) {
         let settling = async {
             let clock = self.lease.clock();
-            while let Some(at) = self.settles_at(clock.now()) {
+            let latest = clock.now() + 2 * self.heard.half_tick();
+            while let Some(at) = self.settles_at(clock.now()).filter(|at| *at <= latest) {
                 clock.sleep_until(at).await;
             }
         };

@@ -179,7 +179,8 @@ impl Generation {
     fn sends(&self) -> Sent {
         let now = self.lease.clock().now();
         self.look_whether_awake(now);
-        Sent { at: self.standstill.counts_from(now), earlier: self.lease.last_commit() }
+        let at = if self.self_aware { now } else { self.heard.counts_from(now) };
+        Sent { at, earlier: self.lease.last_commit() }
     }
 
     fn feeding<T, F>(
@@ -263,7 +264,7 @@ impl Generation {
             // recently.
             self.observe();
         }
-        self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now);
+        self.lease.committed(sent.at, sent.earlier, now);
         self.lose_what_ended();
     }
 }

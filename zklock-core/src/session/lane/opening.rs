@@ -26,7 +26,6 @@ use crate::divergence::phantom::PhantomNode;
 use crate::session::generation::Generation;
 use crate::session::keeper::keep;
 use crate::session::lease_clock::LeaseClock;
-use crate::session::standstill::noting;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
 
@@ -63,28 +62,22 @@ impl Rounds {
     /// breaks if the lane is closed.
     async fn round(&mut self, lane: &Arc<Lane>) -> ControlFlow<(), bool> {
         let opened = lane.clock().now();
-        let opening = async {
-            let session = open(lane).await?;
-            let session = without(self.phantom.as_ref(), session, lane.clock()).await;
-            Some(timed(session, lane.config.tick).await)
-        };
-        let (session, stood) = noting(lane.clock(), opening).await;
-        let (coordinator, timing) = match session {
-            Some(Ok(session)) => session,
-            Some(Err(error)) => {
+        let Some(session) = open(lane).await else { return ControlFlow::Break(()) };
+        let session = without(self.phantom.as_ref(), session, lane.clock()).await;
+        let (coordinator, timing) = match timed(session, lane.config.tick).await {
+            Ok(session) => session,
+            Err(error) => {
                 lane.set(explain(error.clone(), &lane.keeping.local_queues.place().chroot));
                 tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
                 return ControlFlow::Continue(false);
             }
-            None => return ControlFlow::Break(()),
         };
         self.pause = times::RECONNECT.0;
         self.number += 1;
         let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
         let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
         let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
-        let generation =
-            Generation::new(self.number, coordinator, lease, spawner, events, watches, stood);
+        let generation = Generation::new(self.number, coordinator, lease, spawner, events, watches);
         lane.note(&generation);
         // So that those who wait for the generation find the state published.
         lane.keeping.health.publish(self.number, SessionState::Connected);

@@ -14,15 +14,7 @@ async fn generation() -> Arc<Generation> {
     let timing = Timing::of(timeout, None).unwrap();
     let coordinator = Embedded::new().connector(timeout).connect().await.unwrap();
     let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
-    Generation::new(
-        1,
-        coordinator,
-        lease,
-        Spawner::Inline,
-        Events::default(),
-        WatchBudget::new(""),
-        None,
-    )
+    Generation::new(1, coordinator, lease, Spawner::Inline, Events::default(), WatchBudget::new(""))
 }
 
 #[tokio::test]

@@ -177,17 +177,27 @@ impl Observer for Told {
 }
 
 pub(super) async fn kept() -> Kept {
-    let (kept, keeping) = unkept().await;
+    kept_with(None).await
+}
+
+/// The same, on servers with this tick.
+pub(super) async fn kept_with(tick: Option<Duration>) -> Kept {
+    let (kept, keeping) = unkept_with(tick).await;
     tokio::spawn(keep(kept.generation.clone(), keeping));
     kept
 }
 
 /// The same, of which the keeper does not run.
 pub(super) async fn unkept() -> (Kept, Keeping) {
+    unkept_with(None).await
+}
+
+/// The same, on servers with this tick.
+pub(super) async fn unkept_with(tick: Option<Duration>) -> (Kept, Keeping) {
     let store = Embedded::new();
     let coordinator = store.connector(T).connect().await.unwrap();
     let faults = store.faults(coordinator.session_id());
-    let timing = Timing::of(T, None).unwrap();
+    let timing = Timing::of(T, tick).unwrap();
     let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
     let (sender, events_told) = mpsc::channel();
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
@@ -210,7 +220,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         says: says.clone(),
     });
     let watches = WatchBudget::new("");
-    let generation = Generation::new(1, coordinator, lease, spawner, events, watches, None);
+    let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
     let health = SessionHealth::connecting();
     let state = health.state().subscribe();
     let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
