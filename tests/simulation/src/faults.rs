@@ -51,6 +51,7 @@ enum Kind {
     Protect,
     Hush,
     Lapse,
+    Late,
     Blank,
 }
 
@@ -130,6 +131,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Held => &HELD,
         Faults::Closes => &[Kind::Close],
         Faults::Lapses => &[Kind::Lapse],
+        Faults::Late => &[Kind::Late],
         Faults::Hush => &[Kind::Hush],
         Faults::Strays => &[Kind::Plant],
         Faults::Doubts => &[Kind::Cut, Kind::Cut, Kind::Cut, Kind::Cut, Kind::CutOff, Kind::Pause],
@@ -140,6 +142,8 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
     let kinds: Vec<Kind> =
         kinds.iter().copied().filter(|kind| !(alone && of_several(kind))).collect();
     let timeout = scene.crew.timeout;
+    // How long a server stays cut off that has delivered late.
+    let cut_off = if profile.kinds_of_faults == Faults::Late { 2 * timeout } else { 0 };
     let mut end = 500_000.max(u64::from(profile.lasts) * timeout);
     let mut before = 0;
     for _ in 0..world.choose(profile.faults + 1) {
@@ -157,6 +161,8 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             Faults::Cuts => u64::from(1 + world.choose(80)) * timeout / 40,
             // Longer than a session lasts.
             Faults::Deaf => u64::from(40 + world.choose(20)) * timeout / 40,
+            // For nearly as long as a client stays on a silent connection.
+            Faults::Late => u64::from(20 + world.choose(7)) * timeout / 100,
             Faults::Pauses | Faults::Lapses => u64::from(1 + world.choose(60)) * timeout / 40,
             _ => [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12,
         };
@@ -168,7 +174,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             long,
             which: world.choose(4),
         };
-        end = end.max(at + long + 100_000);
+        end = end.max(at + long + cut_off + 100_000);
         let scene = scene.clone();
         world.at(at, move || strike(&scene, fault));
     }
@@ -205,6 +211,21 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             cut_off(scene, &process, (true, true), first + fault.long);
             let scene = scene.clone();
             later(world, first, move || stand_still(&scene, process, fault.long));
+        }
+        // One to which it is connected, before that has told its leader whom it has heard.
+        Kind::Late => {
+            let (timeout, half_tick) = (scene.crew.timeout, scene.crew.tick / 2);
+            let servers = ensemble.servers_of(&process);
+            let leader = ensemble.leader();
+            let follower = servers.into_iter().find(|server| Some(*server) != leader);
+            store.disturb(until);
+            cut_off(scene, &process, (true, true), fault.long);
+            let Some(server) = follower else { return };
+            let soon = half_tick * u64::from(fault.which) / 4 + half_tick / 8;
+            let (kind, long) = (Kind::Part, timeout * 5 / 4);
+            let parted = Fault { kind, server, which: 0, long, ..fault };
+            let scene = scene.clone();
+            later(world, fault.long + soon, move || strike(&scene, parted));
         }
         Kind::Cut => {
             store.disturb(0);

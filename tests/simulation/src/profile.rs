@@ -165,6 +165,8 @@ pub enum Faults {
     Closes,
     /// Processes that stand still without a network.
     Lapses,
+    /// Networks that deliver late, and all at once, what goes to a server that is then cut off from the others.
+    Late,
     /// Single connections that fall silent, while others of the same process live on.
     Hush,
     /// A server that shows a node which its leader does not know.

@@ -57,7 +57,8 @@ impl AcquireLoop<'_> {
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
                 // In one that is retired meanwhile, nothing is proven: it begins anew.
-                or(generation.settled(), generation.until(|| generation.is_retired())).await;
+                let settled = generation.settled(self.request.stop_at);
+                or(settled, generation.until(|| generation.is_retired())).await;
                 if generation.is_retired() {
                     return Err(RequestError::ConnectionLoss);
                 }

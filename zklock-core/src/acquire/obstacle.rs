@@ -161,9 +161,14 @@ impl Obstacle {
 
     /// Whether the first one alone keeps the lock from whoever waits for it.
     pub(crate) fn is_enough(&self) -> bool {
-        let alone = matches!(self.mode, Mode::Mutex | Mode::Write);
-        // A driver that wraps another one need not say how many hold the lock.
-        alone && self.paths().len() < 2 && self.driver.most().is_none_or(|most| most == 1)
+        let most = self.driver.most();
+        let alone = match self.mode {
+            // A driver that wraps another one need not say how many hold the lock.
+            Mode::Mutex | Mode::Write => most.is_none_or(|most| most == 1),
+            Mode::Permit => most == Some(1),
+            Mode::Read => false,
+        };
+        alone && self.paths().len() < 2
     }
 
     /// Asks about another contender.

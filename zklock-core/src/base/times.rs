@@ -46,6 +46,9 @@ pub const HEARTBEATS: u32 = 6;
 /// more than a tenth of T before the session is [silent](SILENCE) for too long.
 pub const MESSAGES: u32 = 12;
 
+/// How often in one T a session looks whether its connection is back.
+pub const LOOKS: u32 = 50;
+
 /// T/3 without an answered commit makes a session suspect.
 pub const SUSPECT: u32 = 3;
 

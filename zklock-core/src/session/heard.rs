@@ -11,9 +11,9 @@
 //! from then on, and answered, counts as sent [T/5](times::SILENCE) and half a tick after that message at the
 //! latest: for that the [margin](Timing) of a lease allows.
 //!
-//! A session sends a message each T/12. So all commits count from when they were sent, while answers take no
-//! longer than T/5 − T/12. A commit counts from before that if answers are slower; if the process stood still; and
-//! if the network did, and then delivers all that was sent meanwhile at once.
+//! A session sends a message each T/12. So all commits count from when they were sent, while the answers to messages
+//! take no longer than T/5 − T/12. A commit counts from before that if answers are slower; if the process stood
+//! still; and if the network did, and then delivers all that was sent meanwhile at once.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,8 @@ struct Message {
 pub struct Heard {
     /// How long after a message a commit may be sent.
     allowed: Duration,
-    half_tick: Duration,
+    /// The longest time from one message of a follower to the next one.
+    told: Duration,
     /// The last one that the leader knows of, and those that came after it.
     messages: Mutex<VecDeque<Message>>,
 }
@@ -46,53 +47,60 @@ impl Heard {
     pub fn new(timing: Timing, opening: Instant) -> Self {
         let half_tick = timing.margin.saturating_sub(timing.session_timeout / times::SILENCE);
         let opened = Message { sent: opening, known: Instant::ORIGIN };
-        Heard { allowed: timing.margin, half_tick, messages: Mutex::new([opened].into()) }
-    }
-
-    /// Half a tick of the server.
-    pub fn half_tick(&self) -> Duration {
-        self.half_tick
+        Heard {
+            allowed: timing.margin,
+            // The leader asks its followers, and then waits for half a tick.
+            told: half_tick * 9 / 8,
+            messages: Mutex::new([opened].into()),
+        }
     }
 
     /// Records that a message is answered that was sent at `sent`.
     pub fn answered(&self, sent: Instant, now: Instant) {
-        self.record(Message { sent, known: now + self.half_tick }, now);
+        let mut messages = self.messages();
+        // What was sent before, and is answered later, says nothing new.
+        if messages.back().is_none_or(|last| last.sent < sent) {
+            messages.push_back(Message { sent, known: now + self.told });
+        }
+        while messages.get(1).is_some_and(|next| next.known <= now) {
+            messages.pop_front();
+        }
     }
 
-    /// Records that the session came to a server again, after `since`: the leader is asked then whether it
-    /// knows the session.
-    pub fn came_back(&self, since: Instant, now: Instant) {
-        self.record(Message { sent: since, known: now }, now);
+    /// Records that the session came to a server again, which it has asked for after `since`: the leader hears of
+    /// that at once. The messages that were answered were sent before.
+    pub fn came_back(&self, since: Instant) {
+        let mut messages = self.messages();
+        let sent = messages.back().map_or(since, |last| last.sent.max(since));
+        *messages = [Message { sent, known: Instant::ORIGIN }].into();
     }
 
     /// From when on a commit counts that is sent now, and answered.
     pub fn counts_from(&self, now: Instant) -> Instant {
         let messages = self.messages();
         let known = messages.iter().rev().find(|message| message.known <= now);
+        // Another thread, whose clock is later, may have recorded that the first one is known.
+        let known = known.or(messages.front());
         known.map_or(Instant::ORIGIN, |message| now.min(message.sent + self.allowed))
     }
 
-    /// When a commit counts from when it is sent, if it does not yet: unless something else is answered, at the
-    /// returned time.
-    pub fn settles_at(&self, now: Instant) -> Option<Instant> {
-        if self.counts_from(now) == now {
-            return None;
-        }
-        let messages = self.messages();
-        let mut later = messages.iter().filter(|message| message.known > now);
-        let enough = later.find(|message| message.known <= message.sent + self.allowed);
-        Some(enough.map_or(now + self.half_tick, |message| message.known))
+    /// Whether a commit counts from at most `slack` before it is sent.
+    pub fn is_settled(&self, now: Instant, slack: Duration) -> bool {
+        now.since(self.counts_from(now)) <= slack
     }
 
-    fn record(&self, message: Message, now: Instant) {
-        let mut messages = self.messages();
-        // What was sent before, and is answered later, says nothing new.
-        if messages.back().is_none_or(|last| last.sent < message.sent) {
-            messages.push_back(message);
+    /// When that is so, if it is not, and enough is answered by now.
+    pub fn settles_at(&self, now: Instant, slack: Duration) -> Option<Instant> {
+        if self.is_settled(now, slack) {
+            return None;
         }
-        while messages.get(1).is_some_and(|next| next.known <= now) {
-            messages.pop_front();
-        }
+        let enough = |message: &&Message| message.known <= message.sent + self.allowed + slack;
+        self.messages().iter().filter(|one| one.known > now).find(enough).map(|one| one.known)
+    }
+
+    /// The longest time from one message of a follower to the next one.
+    pub fn told(&self) -> Duration {
+        self.told
     }
 
     fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
@@ -104,7 +112,7 @@ impl Heard {
 mod tests {
     use super::*;
 
-    const T: Duration = Duration::from_secs(10);
+    const T: Duration = Duration::from_secs(12);
     const MS: Duration = Duration::from_millis(1);
     const START: Instant = Instant::from_nanos(1_000_000_000_000);
 
@@ -112,10 +120,11 @@ mod tests {
         START + millis * MS
     }
 
-    /// With half a tick of a second. A message each 800 ms until `until`, each of which is answered after `took`.
+    /// A follower tells its leader each 900 ms, and 3.2 s after a message a commit may be sent. A message is sent each
+    /// second until `until`, and is answered after `took`.
     fn heard(until: u32, took: u32) -> Heard {
-        let heard = Heard::new(Timing::of(T, Some(2_000 * MS)).unwrap(), START);
-        for sent in (800..=until).step_by(800) {
+        let heard = Heard::new(Timing::of(T, Some(1_600 * MS)).unwrap(), START);
+        for sent in (1_000..=until).step_by(1_000) {
             heard.answered(at(sent), at(sent + took));
         }
         heard
@@ -123,10 +132,10 @@ mod tests {
 
     #[test]
     fn while_answers_are_fast_a_commit_counts_from_when_it_was_sent() {
-        for took in [0, 100, 1_199] {
+        for took in [0, 100, 1_300] {
             let heard = heard(40_000, took);
-            for now in (40_000 + took..40_800 + took).map(at) {
-                assert_eq!((heard.counts_from(now), heard.settles_at(now)), (now, None));
+            for now in (40_000 + took..41_000 + took).map(at) {
+                assert_eq!((heard.counts_from(now), heard.settles_at(now, MS)), (now, None));
             }
             let kept = heard.messages().len();
             assert!(kept <= 3, "{kept} are kept");
@@ -137,22 +146,24 @@ mod tests {
     #[test]
     fn after_a_silence_a_commit_counts_from_before_for_half_a_tick() {
         let heard = heard(8_000, 0);
-        assert_eq!(heard.counts_from(at(11_000)), at(11_000));
-        for now in [11_001, 12_000, 14_000].map(at) {
-            assert_eq!(heard.counts_from(now), at(11_000));
-            assert_eq!(heard.settles_at(now), Some(now + 1_000 * MS), "nobody knows");
+        assert_eq!(heard.counts_from(at(11_200)), at(11_200));
+        for (now, is_settled) in [(11_201, true), (12_200, true), (12_201, false), (14_000, false)]
+        {
+            assert_eq!(heard.counts_from(at(now)), at(11_200));
+            assert_eq!(heard.is_settled(at(now), 1_000 * MS), is_settled);
+            assert_eq!(heard.settles_at(at(now), 1_000 * MS), None);
         }
         // All that was sent meanwhile is delivered at once.
         for sent in [9_000, 10_000, 11_000, 12_000, 13_000] {
             heard.answered(at(sent), at(14_000));
         }
-        for now in [14_000, 14_999].map(at) {
-            assert_eq!(heard.counts_from(now), at(11_000));
-            assert_eq!(heard.settles_at(now), Some(at(15_000)));
+        for now in [14_000, 14_899].map(at) {
+            assert_eq!(heard.counts_from(now), at(11_200));
+            assert_eq!(heard.settles_at(now, MS), Some(at(14_900)));
         }
         assert_eq!(
-            (heard.counts_from(at(15_000)), heard.settles_at(at(15_000))),
-            (at(15_000), None)
+            (heard.counts_from(at(14_900)), heard.settles_at(at(14_900), MS)),
+            (at(14_900), None)
         );
     }
 
@@ -161,41 +172,51 @@ mod tests {
     fn what_was_said_for_a_moment_in_between_proves_nothing() {
         let heard = heard(8_000, 0);
         heard.answered(at(12_000), at(12_000));
-        heard.answered(at(12_800), at(12_800));
-        assert_eq!(heard.counts_from(at(12_900)), at(11_000));
-        assert_eq!(heard.counts_from(at(17_000)), at(15_800));
+        heard.answered(at(12_500), at(12_500));
+        assert_eq!(heard.counts_from(at(12_800)), at(11_200));
+        assert_eq!(heard.counts_from(at(17_000)), at(15_700));
         heard.answered(at(17_000), at(17_000));
-        assert_eq!(heard.counts_from(at(17_500)), at(15_800));
+        assert_eq!(heard.counts_from(at(17_500)), at(15_700));
     }
 
     #[test]
     fn slow_answers_prove_as_much_less_as_they_are_slow() {
-        let heard = heard(40_000, 3_000);
-        assert_eq!(heard.counts_from(at(43_999)), at(39_200 + 3_000));
-        assert_eq!(heard.counts_from(at(44_000)), at(40_000 + 3_000));
-        assert_eq!(heard.settles_at(at(43_999)), Some(at(44_999)), "none of these is fast enough");
+        let heard = heard(40_000, 4_000);
+        assert_eq!(heard.counts_from(at(44_899)), at(39_000 + 3_200));
+        assert_eq!(heard.counts_from(at(44_900)), at(40_000 + 3_200));
+        let settles = |slack| heard.settles_at(at(44_899), slack * MS);
+        assert_eq!(settles(1_699), None, "none of these is fast enough");
+        assert_eq!((settles(1_700), settles(2_699)), (Some(at(44_900)), None));
+    }
+
+    /// It waited, and meanwhile another thread has recorded an answer, and that the one before is known.
+    #[test]
+    fn a_thread_whose_clock_is_behind_finds_what_is_known_by_now() {
+        let heard = heard(8_000, 0);
+        heard.answered(at(9_000), at(9_000));
+        heard.answered(at(10_000), at(10_000));
+        assert_eq!(heard.counts_from(at(9_899)), at(9_899));
     }
 
     #[test]
-    fn who_comes_back_to_a_server_is_known_at_once() {
+    fn whoever_comes_back_to_a_server_is_known_at_once() {
         let heard = heard(8_000, 0);
-        heard.came_back(at(15_000), at(16_000));
+        heard.came_back(at(15_000));
         assert_eq!(
-            (heard.counts_from(at(16_000)), heard.settles_at(at(16_000))),
-            (at(16_000), None)
+            (heard.counts_from(at(18_000)), heard.counts_from(at(19_000))),
+            (at(18_000), at(18_200))
         );
-        assert_eq!(heard.counts_from(at(19_000)), at(18_000));
-        // It may have been answered before.
-        heard.answered(at(8_800), at(16_100));
-        assert_eq!(heard.counts_from(at(19_000)), at(18_000));
+        // What was answered before was sent before.
+        let heard = self::heard(8_000, 0);
+        heard.came_back(at(7_000));
+        assert_eq!([11_200, 12_000].map(|now| heard.counts_from(at(now))), [at(11_200); 2]);
+        heard.answered(at(12_000), at(12_000));
+        assert_eq!(heard.settles_at(at(12_300), MS), Some(at(12_900)));
     }
 
     #[test]
     fn a_session_is_known_from_when_somebody_began_to_open_it() {
-        let heard = heard(0, 0);
-        assert_eq!(
-            [2_000, 3_000, 4_000].map(|now| heard.counts_from(at(now))),
-            [2_000, 3_000, 3_000].map(at)
-        );
+        let counts = |now| heard(0, 0).counts_from(at(now));
+        assert_eq!([2_000, 3_200, 4_000].map(counts), [2_000, 3_200, 3_200].map(at));
     }
 }

@@ -21,6 +21,7 @@ use crate::session::health::LaneReport;
 use crate::session::heartbeat::heartbeat;
 use crate::session::lease_clock::Condition;
 use crate::session::local_queues::LocalQueues;
+use crate::session::outage::Outage;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -54,8 +55,10 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
     let mut pending: Vec<(Instant, Beat)> = Vec::new();
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let (mut seen, mut unheld) = (generation.coordinator().link(), None);
-    // When it was looked at last, and when it was seen to be down last.
-    let (mut looked, mut down) = (generation.lease().clock().now(), Instant::ORIGIN);
+    let clock = generation.lease().clock();
+    let mut outage = Outage::new(generation.lease().timeout(), generation.lease().last_commit());
+    // Whether a message is sent at once, so that commits soon prove as much as usual.
+    let mut at_once = true;
     loop {
         let changed = generation.changed();
         let mut changed = std::pin::pin!(changed);
@@ -64,20 +67,17 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         if std::mem::replace(&mut losses, generation.losses()) != losses {
             keeping.local_queues.leases_lost();
         }
-        let looks = generation.lease().clock().now();
+        let looks = clock.now();
         let link = generation.coordinator().link();
-        // Who has just stood still may not yet have read that it is up.
-        let stood = looks.since(std::mem::replace(&mut looked, looks)) > generation.silence();
-        if link == Link::Down && !stood {
-            down = looks;
-        }
+        let back = outage.looks(looks, link);
         if link.is_over() || generation.is_over() {
             generation.end();
             break;
         }
-        if link == Link::Up && seen == Link::Down {
+        if let Some(since) = back {
             next_beat = Instant::ORIGIN;
-            generation.reconnected(down);
+            at_once = true;
+            generation.reconnected(since);
         } else if link == Link::Down && seen == Link::Up {
             generation.disconnected();
         }
@@ -99,7 +99,8 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         // After the time of a lease, an answer proves nothing any more.
         let lease = generation.lease().timing().lease;
         pending.retain(|(sent, _)| now < *sent + lease);
-        let (next_message, answer) = generation.awake(now).await;
+        let speaks = link == Link::Up && std::mem::take(&mut at_once);
+        let (next_message, answer) = generation.awake(now, speaks).await;
         pending.extend(answer.map(|answer| (now, answer)));
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
@@ -117,12 +118,14 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             // checked later.
             check_at = generation.unseen_since().unwrap_or(now) + gap;
         }
+        // Until then, a heartbeat proves less.
+        next_beat = generation.settles_at(now).map_or(next_beat, |at| at.min(next_beat));
         let due = next_beat.max(check_at.min(generation.lease().last_commit() + gap));
         let beats = holds && link == Link::Up && !self_aware;
         if beats && now >= due {
             // Those before it may be lost, or still be answered, however many there are: another one is
-            // sent beside them. Before the session has settled, a heartbeat proves less.
-            next_beat = generation.settles_at(now).map_or(now + gap, |at| at.min(now + gap));
+            // sent beside them.
+            next_beat = now + gap;
             let local_queues = keeping.local_queues.clone();
             pending.push((now, Box::pin(heartbeat(generation.clone(), local_queues))));
         }
@@ -143,7 +146,9 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             let until = until.min(next_message);
             if beats { until.min(due) } else { until }
         };
-        let mut timer = generation.lease().clock().sleep_until(wake_at);
+        let is_watched = link == Link::Down && !self_aware;
+        let looks_again = if is_watched { now + outage.interval() } else { Instant::FAR };
+        let mut timer = clock.sleep_until(wake_at.min(looks_again));
         let mut link_changed = generation.coordinator().link_changed(link);
         let mut due = std::pin::pin!(generation.keeper_is_due());
         poll_fn(|cx| {

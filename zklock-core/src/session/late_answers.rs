@@ -50,7 +50,10 @@ impl LateAnswers {
     pub fn trouble(&self, timing: &Timing, now: Instant) -> Option<LockError> {
         let late = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Late { took, .. } = late.filter(|late| now.since(late.at) < timing.session_timeout)?;
-        let why = format!("its answers take {took:?}, too long for a lease of {:?}", timing.lease);
+        let why = format!(
+            "its answers take {took:?}, and a grant needs them within a fifth of the session timeout of {:?}",
+            timing.session_timeout,
+        );
         Some(LockError::new(ErrorKind::Unavailable, why))
     }
 }

@@ -11,7 +11,8 @@
 //! seconds, and reported connection states lag by more than a session timeout. A leader learns
 //! about the sessions of its followers by a ping every half tick. So when a commit was sent, the
 //! leader may have last heard of the session earlier: by the longest silence of the client and half
-//! a tick. The [margin](Timing) is the sum of the two.
+//! a tick. The [margin](Timing) is the sum of the two. If the leader may have heard of it even earlier, the commit
+//! [counts](super::heard) from before it was sent.
 //!
 //! That holds while the leader's pings arrive. If for some time only its followers are heard, it takes
 //! their requests, and lets a session end of which it was told nothing; when the network is back, the
@@ -37,9 +38,9 @@ use crate::session::timing::Timing;
 pub struct LeaseClock {
     clock: Clock,
     timing: Timing,
-    /// When the last acknowledged commit was sent.
+    /// From when on the last acknowledged commit counts.
     last: AtomicU64,
-    /// When the last commit was sent that was acknowledged before another acknowledged one was sent.
+    /// From when on the last commit counts that was acknowledged before another acknowledged one was sent.
     proven: AtomicU64,
     /// How often the clock ran out; a lease with a smaller count stays lost.
     epoch: AtomicU64,
@@ -128,7 +129,7 @@ impl LeaseClock {
         }
     }
 
-    /// When the last acknowledged commit was sent.
+    /// From when on the last acknowledged commit counts.
     pub fn last_commit(&self) -> Instant {
         Instant::from_nanos(self.last.load(Ordering::Acquire))
     }
@@ -155,7 +156,7 @@ impl LeaseClock {
         term == self.term(term.stop_at())
     }
 
-    /// Records an acknowledged commit that was sent at `sent`; what it proves of an earlier one, the
+    /// Records an acknowledged commit that counts as sent at `sent`; what it proves of an earlier one, the
     /// [last](Self::last_commit) of that time, is recorded with it. If the lease had run out before, or
     /// the session had been suspect, the leases of that time stay lost. Returns the condition
     /// before.

@@ -22,7 +22,8 @@ pub struct Timing {
     pub heartbeat: Duration,
     /// The time without an answered write after which the session is suspect: T/3.
     pub suspect_after: Duration,
-    /// The time for which a guard is valid after the last answered write was sent: T − margin.
+    /// The time for which a guard is valid after the last answered write was sent: T − margin. It is less where the
+    /// leader last heard of the session long before that.
     pub lease: Duration,
     /// The safety margin: T/5 and half a tick of the server.
     pub margin: Duration,

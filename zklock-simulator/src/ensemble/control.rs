@@ -118,6 +118,18 @@ impl Ensemble {
         });
     }
 
+    /// The servers to which a process is connected.
+    pub fn servers_of(&self, process: &Process) -> Vec<usize> {
+        self.0.look(|machine| {
+            let here = machine.wires.values().filter(|wire| wire.process == process.id().0);
+            let mut servers: Vec<usize> =
+                here.filter(|wire| !wire.to_client.broken).map(|wire| wire.server).collect();
+            servers.sort_unstable();
+            servers.dedup();
+            servers
+        })
+    }
+
     /// Sends the clients of a process to this server alone, from their next connection on.
     pub fn reroute(&self, process: &Process, server: usize) {
         self.0.act(|machine| {

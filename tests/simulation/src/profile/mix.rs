@@ -459,6 +459,20 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "late-delivery",
+        servers: 3,
+        tasks: 2,
+        locks: 1,
+        traffic: true,
+        kinds_of_faults: Faults::Late,
+        strikes: 0,
+        cancels: 0,
+        long: 800,
+        faults: 3,
+        drift: ALLOWED,
+        ..GENERAL
+    },
+    Profile {
         name: "lanes",
         processes: 2,
         tasks: 16,

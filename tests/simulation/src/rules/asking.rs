@@ -57,6 +57,7 @@ impl Drop for Asking {
         if let Some(ask) = &ask {
             let now = self.ledger.world.now();
             state.forgive(ask.lock, &ask.process, Some(self.id));
+            state.asked.insert((ask.lock, ask.process.id()), now);
             if !ask.answered {
                 state.answered.insert((ask.lock, ask.who), now);
                 state.given_up.insert((ask.lock, ask.process.id()), now);

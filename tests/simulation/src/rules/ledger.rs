@@ -113,6 +113,8 @@ pub(super) struct State {
     pub(super) aimed_at: BTreeSet<u64>,
     /// When somebody let go of a lock last.
     pub(super) let_go: BTreeMap<usize, u64>,
+    /// When a call for a lock ended last, by the lock and the process.
+    pub(super) asked: BTreeMap<(usize, ProcessId), u64>,
     /// The grants on one node after the other.
     pub(super) chains: BTreeMap<usize, Chain>,
     /// When each permit was granted, by the path of its node.

@@ -42,7 +42,6 @@ impl Ledger {
         let is_long = |mine: &&Ask| mine.until > mine.since + SLOW;
         let Some(mine) = state.asks.get(&asking.id).filter(is_long) else { return false };
         let (plan, process, since) = (&self.plans[mine.lock], mine.process.clone(), mine.since);
-        let wanted = mine.wanted;
         let near = |ask: &Ask| ask.lock == mine.lock && ask.process.id() == process.id();
         let alone = state.asks.values().filter(|ask| near(ask)).count() == 1;
         drop(state);
@@ -55,10 +54,10 @@ impl Ledger {
         let mut there = nodes.iter().filter(|life| life.gone.is_none());
         let mut own = there.clone().filter(|life| ensemble.is_of(life.owner, &process));
         let (Some(first), Some(own)) = (there.next(), own.next_back()) else { return false };
-        let others = there.filter(|life| !ensemble.is_of(life.owner, &process)).count() + 1;
         // Where there is room for all that is wanted, the first one is in nobody's way.
+        // Of several others may have left.
         let is_in_the_way = match plan.family {
-            Family::Permits(limit) => wanted.is_some_and(|wanted| others as u32 + wanted > limit),
+            Family::Permits(limit) => limit == 1,
             _ => true,
         };
         let before_it = |life: &&Life| life.czxid < first.czxid;
@@ -86,7 +85,14 @@ impl Ledger {
     /// it was told; and all that is missing lately are lists and notifications.
     pub(super) fn has_been_left(&self, asking: &Asking, now: u64) -> bool {
         let Some(wait) = self.waited_alone(asking, now) else { return false };
-        !self.store.ensemble().used_elsewhere(&wait.below, wait.left, &wait.process)
+        let ensemble = self.store.ensemble();
+        // Those of the session before are its own, and in its way.
+        let is_in_the_way = |life: &Life| {
+            let there = life.gone.is_none_or(|(at, _)| at >= wait.left);
+            life.owner != 0 && life.born < wait.since && there && life.path.starts_with(&wait.below)
+        };
+        !ensemble.used_elsewhere(&wait.below, wait.left, &wait.process)
+            && !ensemble.lives().iter().any(is_in_the_way)
     }
 
     /// Whether the same is so of some of those who hold a semaphore, so that there has been room for what is wanted,
@@ -123,7 +129,9 @@ impl Ledger {
         let asks = state.asks.values().filter(|ask| here(ask.lock, &ask.process)).count();
         let holds = state.held.values().any(|held| here(held.entry.lock, &held.entry.process));
         let let_go = state.let_go.get(&mine.lock).is_none_or(|at| *at < left);
-        let (alone, waited) = (asks == 1 && !holds, mine.since < left);
+        // One who wanted more permits may have been ahead until then.
+        let asked = state.asked.get(&(mine.lock, process.id())).is_none_or(|at| *at < left);
+        let (alone, waited) = (asks == 1 && !holds && asked, mine.since < left);
         let (since, wanted) = (mine.since, mine.wanted);
         drop(state);
         let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}", plan.name));

@@ -11,28 +11,29 @@ use futures_lite::future::{or, yield_now};
 
 use super::Generation;
 use crate::base::clock::Instant;
+use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::link::Link;
 
 impl Generation {
-    /// Sends a message if one is due, and records that the thread that sends the messages runs. Returns when
+    /// Sends a message if one is due, or at once, and records that the thread that sends the messages runs. Returns when
     /// the next one is due, and what records the answer. Requests of callers count for nothing: they may be those
     /// of another thread, or none may come. And the client library does not count the time in which a machine was
     /// suspended, so it may be silent for as long as before.
     pub async fn awake(
         self: &Arc<Self>,
         now: Instant,
+        at_once: bool,
     ) -> (Instant, Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
             return (Instant::FAR, None);
         }
         let mut answer = None;
-        if now >= self.standstill.due() {
-            // Whoever comes back to a server is heard by that.
+        if at_once || now >= self.standstill.due() {
             if self.coordinator.link() == Link::Up {
-                // A read, which the server answers by itself, as it answers a ping.
+                // A read, which the server answers by itself, if it has answered the writes before it.
                 let (this, reply) = (self.clone(), self.patient.acl("/"));
                 answer = Some(Box::pin(async move {
                     if reply.await.map_or_else(|error| error.is_definite(), |_| true) {
@@ -48,17 +49,6 @@ impl Generation {
             }
         }
         (self.standstill.due(), answer)
-    }
-
-    /// Records that the session has come to a server again, after it was seen without one at `down`. For the answer
-    /// of that server, the client library waits no longer than [for any](times::answer), unless it stands still.
-    pub(super) fn came_back(&self, down: Instant, now: Instant) {
-        self.heard.came_back(down - times::answer(self.lease.timeout()) - self.silence(), now);
-    }
-
-    /// The longest time for which a session that does not stand still sends nothing.
-    pub fn silence(&self) -> Duration {
-        self.lease.timeout() / times::SILENCE
     }
 
     /// Looks on any thread whether that one stands still.
@@ -89,19 +79,30 @@ impl Generation {
         }
     }
 
-    /// From when on a commit proves as much as usual, if it does not yet.
+    /// When a commit proves as much as usual, if it does not yet, and enough is answered by now.
     pub fn settles_at(&self, now: Instant) -> Option<Instant> {
-        if self.self_aware { None } else { self.heard.settles_at(now) }
+        if self.self_aware { None } else { self.heard.settles_at(now, Duration::ZERO) }
     }
 
-    /// Waits until a commit proves as much as usual, but no longer than two half ticks: while answers are slow, none
-    /// does. Or until the ZooKeeper session is over.
-    pub async fn settled(&self) {
+    /// Waits until a commit proves enough for a grant, or the ZooKeeper session is over. But not for long: while
+    /// answers are slow, no commit does.
+    pub async fn settled(&self, stop_at: StopAt) {
+        // As much again is left for the answer.
+        let slack = match stop_at {
+            StopAt::Lost => self.lease.timing().suspect_after / 2,
+            StopAt::Suspect => self.lease.heartbeat() / 2,
+        };
         let settling = async {
             let clock = self.lease.clock();
-            let latest = clock.now() + 2 * self.heard.half_tick();
-            while let Some(at) = self.settles_at(clock.now()).filter(|at| *at <= latest) {
-                clock.sleep_until(at).await;
+            let long = self.lease.timeout() / times::MESSAGES + self.heard.told();
+            let latest = clock.now() + 2 * long;
+            loop {
+                let now = clock.now();
+                if self.self_aware || self.heard.is_settled(now, slack) || now >= latest {
+                    break;
+                }
+                let at = self.heard.settles_at(now, slack);
+                clock.sleep_until(at.unwrap_or(now + long / 8)).await;
             }
         };
         or(settling, self.until(|| self.is_over())).await;
