@@ -222,10 +222,16 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             cut_off(scene, &process, (true, true), fault.long);
             let Some(server) = follower else { return };
             let soon = half_tick * u64::from(fault.which) / 4 + half_tick / 8;
-            let (kind, long) = (Kind::Part, timeout * 5 / 4);
-            let parted = Fault { kind, server, which: 0, long, ..fault };
             let scene = scene.clone();
-            later(world, fault.long + soon, move || strike(&scene, parted));
+            later(world, fault.long + soon, move || {
+                let until = scene.world.now() + timeout * 5 / 4;
+                let all: Vec<usize> = (0..scene.store.ensemble().size()).collect();
+                // The others go on.
+                if !scene.are_struck(&all, until) {
+                    scene.store.strike_server(until);
+                    part(&scene, server, true, timeout * 5 / 4);
+                }
+            });
         }
         Kind::Cut => {
             store.disturb(0);
@@ -256,15 +262,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         Kind::Part => {
             store.strike_server(until);
-            for other in (0..ensemble.size()).filter(|other| *other != fault.server) {
-                ensemble.part(fault.server, other, true);
-                ensemble.part(other, fault.server, fault.which.is_multiple_of(2));
-                let scene = scene.clone();
-                later(world, fault.long, move || {
-                    scene.store.ensemble().part(fault.server, other, false);
-                    scene.store.ensemble().part(other, fault.server, false);
-                });
-            }
+            part(scene, fault.server, fault.which.is_multiple_of(2), fault.long);
         }
         // Two of three, in both directions or in one; the third hears both.
         Kind::Link => {
@@ -535,6 +533,20 @@ fn stand_still(scene: &Arc<Scene>, process: Process, long: u64) {
 
 fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64) {
     block(scene, process, 0..scene.store.ensemble().size(), ways, long);
+}
+
+/// Lets nothing through from a server to the others, nor from them if that is so in both ways.
+fn part(scene: &Arc<Scene>, server: usize, both: bool, long: u64) {
+    let ensemble = scene.store.ensemble();
+    for other in (0..ensemble.size()).filter(|other| *other != server) {
+        ensemble.part(server, other, true);
+        ensemble.part(other, server, both);
+        let scene = scene.clone();
+        later(&scene.world.clone(), long, move || {
+            scene.store.ensemble().part(server, other, false);
+            scene.store.ensemble().part(other, server, false);
+        });
+    }
 }
 
 /// Lets nothing through between a process and some servers.
