@@ -162,7 +162,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             // Longer than a session lasts.
             Faults::Deaf => u64::from(40 + world.choose(20)) * timeout / 40,
             // For nearly as long as a client stays on a silent connection.
-            Faults::Late => u64::from(20 + world.choose(7)) * timeout / 100,
+            Faults::Late => u64::from(21 + world.choose(5)) * timeout / 100,
             Faults::Pauses | Faults::Lapses => u64::from(1 + world.choose(60)) * timeout / 40,
             _ => [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12,
         };
@@ -218,17 +218,20 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let servers = ensemble.servers_of(&process);
             let leader = ensemble.leader();
             let follower = servers.into_iter().find(|server| Some(*server) != leader);
-            store.disturb(until);
-            cut_off(scene, &process, (true, true), fault.long);
+            // Just after the leader has asked its followers, and just before it does so again.
+            let long = until.next_multiple_of(half_tick) + half_tick / 20 - world.now();
+            store.disturb(world.now() + long);
+            cut_off(scene, &process, (true, true), long);
             let Some(server) = follower else { return };
-            let soon = half_tick * u64::from(fault.which) / 4 + half_tick / 8;
             let scene = scene.clone();
-            later(world, fault.long + soon, move || {
+            later(world, long + half_tick * 9 / 10, move || {
                 let until = scene.world.now() + timeout * 5 / 4;
                 let all: Vec<usize> = (0..scene.store.ensemble().size()).collect();
                 // The others go on.
                 if !scene.are_struck(&all, until) {
                     scene.store.strike_server(until);
+                    // It knows no other, where it would go on.
+                    scene.store.ensemble().reroute(&process, server);
                     part(&scene, server, true, timeout * 5 / 4);
                 }
             });

@@ -137,6 +137,9 @@ impl Machine {
             self.hang_up(wire);
         }
         client.set_state(State::Disconnected, &mut self.wake);
+        if !client.sent.is_empty() {
+            self.note_missing(client.session);
+        }
         client.fail_sent(error, &mut self.wake);
         client.closing = None;
         self.start(id, client);

@@ -35,7 +35,7 @@ pub(super) struct Known {
     refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
-    /// When answers were swallowed on the way to each session, other than lists.
+    /// When answers were swallowed on the way to each session, other than lists, or its connection broke without them.
     swallowed: BTreeMap<i64, Vec<u64>>,
 }
 
@@ -133,8 +133,13 @@ impl Machine {
     pub(super) fn note_swallowed(&mut self, wire: u64) {
         let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
         if let Some(session) = client.map(|client| client.session) {
-            self.known.swallowed.entry(session).or_default().push(self.now);
+            self.note_missing(session);
         }
+    }
+
+    /// An answer will be missing in a session.
+    pub(super) fn note_missing(&mut self, session: i64) {
+        self.known.swallowed.entry(session).or_default().push(self.now);
     }
 
     /// A notification of a node is swallowed on a connection.
@@ -217,7 +222,8 @@ impl Ensemble {
         })
     }
 
-    /// Whether an answer to something other than a list was swallowed on the way to a process since then.
+    /// Whether an answer to something other than a list was swallowed on the way to a process since then, or was missing
+    /// when its connection broke.
     pub fn has_swallowed_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
             let mut swallowed = machine.known.swallowed.iter();

@@ -19,7 +19,7 @@ use super::polls::{Cut, cut_short};
 use crate::ensemble::Connecting;
 use crate::executor::{Process, current_task};
 use crate::host::Host;
-use crate::profile::Profile;
+use crate::profile::{Faults, Profile};
 use crate::rules::{self, Caller, Entry, Ledger};
 
 /// What the tasks of a schedule share.
@@ -238,8 +238,13 @@ impl Task {
         let Ok(lock) = self.session.mutex(format!("traffic-{}", self.process.id().0)) else {
             return;
         };
-        for _ in 0..30 {
-            self.sleep(u64::from(self.choose(8)) * self.crew.timeout / 60).await;
+        // Something is answered between two faults that are close together.
+        let (times, step) = match self.crew.profile.kinds_of_faults {
+            Faults::Late => (60, 300),
+            _ => (30, 60),
+        };
+        for _ in 0..times {
+            self.sleep(u64::from(self.choose(8)) * self.crew.timeout / step).await;
             drop(lock.acquire_timeout(Duration::from_millis(500)).await);
         }
     }
