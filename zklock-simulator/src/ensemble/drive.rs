@@ -138,7 +138,7 @@ impl Machine {
         }
         client.set_state(State::Disconnected, &mut self.wake);
         if !client.sent.is_empty() {
-            self.note_missing(client.session);
+            self.note_missing(client.process.0);
         }
         client.fail_sent(error, &mut self.wake);
         client.closing = None;

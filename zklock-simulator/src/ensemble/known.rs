@@ -35,8 +35,8 @@ pub(super) struct Known {
     refused: BTreeMap<i64, Vec<(u64, Option<String>)>>,
     /// The notifications that were swallowed on the way to each session: when, and of which node.
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
-    /// When answers were swallowed on the way to each session, other than lists, or its connection broke without them.
-    swallowed: BTreeMap<i64, Vec<u64>>,
+    /// When answers were swallowed on the way to each process, other than lists, or its connection broke without them.
+    swallowed: BTreeMap<u32, Vec<u64>>,
 }
 
 /// A list of the children of a node.
@@ -131,15 +131,15 @@ impl Machine {
 
     /// The answer to something other than a list is to be swallowed on a connection.
     pub(super) fn note_swallowed(&mut self, wire: u64) {
-        let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
-        if let Some(session) = client.map(|client| client.session) {
-            self.note_missing(session);
+        // The client that sends it is not among the others meanwhile.
+        if let Some(process) = self.wires.get(&wire).map(|wire| wire.process) {
+            self.note_missing(process);
         }
     }
 
-    /// An answer will be missing in a session.
-    pub(super) fn note_missing(&mut self, session: i64) {
-        self.known.swallowed.entry(session).or_default().push(self.now);
+    /// An answer to a process will be missing.
+    pub(super) fn note_missing(&mut self, process: u32) {
+        self.known.swallowed.entry(process).or_default().push(self.now);
     }
 
     /// A notification of a node is swallowed on a connection.
@@ -226,10 +226,8 @@ impl Ensemble {
     /// when its connection broke.
     pub fn has_swallowed_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {
-            let mut swallowed = machine.known.swallowed.iter();
-            swallowed.any(|(session, times)| {
-                machine.is_of(*session, process) && times.iter().any(|at| *at >= since)
-            })
+            let swallowed = machine.known.swallowed.get(&process.id().0);
+            swallowed.is_some_and(|times| times.iter().any(|at| *at >= since))
         })
     }
 

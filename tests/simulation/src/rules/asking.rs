@@ -259,10 +259,11 @@ impl Ledger {
         // Where names recur, a session makes one node at a time: what was made since it asked was made for it.
         let is_new = life.as_ref().is_some_and(|life| life.born >= since) && plan.layout.is_plain();
         // The one that it was told of may have gone since, and have had the same name.
-        let is_new = is_new && holder.owner.pid == Some(process.id().0 + 1);
+        let is_told_of = holder.owner.pid == Some(process.id().0 + 1) || !plan.layout.is_plain();
+        let is_new = is_new && is_told_of;
         let ensemble = self.store.ensemble();
         let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
-        alone &= is_clean || is_new && nobody_else && one_session;
+        alone &= is_told_of && (is_clean || is_new && nobody_else && one_session);
         // What a call before left in doubt, because an answer is missing, is looked for before it is deleted, and
         // the answer to that may be missing as well.
         let before = since.saturating_sub(2 * self.timeout);
