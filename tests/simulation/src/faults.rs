@@ -143,7 +143,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         kinds.iter().copied().filter(|kind| !(alone && of_several(kind))).collect();
     let timeout = scene.crew.timeout;
     // How long a server stays cut off that has delivered late.
-    let cut_off = if profile.kinds_of_faults == Faults::Late { 2 * timeout } else { 0 };
+    let parted = if profile.kinds_of_faults == Faults::Late { 2 * timeout } else { 0 };
     let mut end = 500_000.max(u64::from(profile.lasts) * timeout);
     let mut before = 0;
     for _ in 0..world.choose(profile.faults + 1) {
@@ -174,7 +174,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             long,
             which: world.choose(4),
         };
-        end = end.max(at + long + cut_off + 100_000);
+        end = end.max(at + long + parted + 100_000);
         let scene = scene.clone();
         world.at(at, move || strike(&scene, fault));
     }
@@ -214,7 +214,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         // One to which it is connected, before that has told its leader whom it has heard.
         Kind::Late => {
-            let (timeout, half_tick) = (scene.crew.timeout, scene.crew.tick / 2);
+            let (parted, half_tick) = (scene.crew.timeout * 5 / 4, scene.crew.tick / 2);
             let servers = ensemble.servers_of(&process);
             let leader = ensemble.leader();
             let follower = servers.into_iter().find(|server| Some(*server) != leader);
@@ -225,14 +225,14 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let Some(server) = follower else { return };
             let scene = scene.clone();
             later(world, long + half_tick * 9 / 10, move || {
-                let until = scene.world.now() + timeout * 5 / 4;
+                let until = scene.world.now() + parted;
                 let all: Vec<usize> = (0..scene.store.ensemble().size()).collect();
                 // The others go on.
                 if !scene.are_struck(&all, until) {
                     scene.store.strike_server(until);
                     // It knows no other, where it would go on.
                     scene.store.ensemble().reroute(&process, server);
-                    part(&scene, server, true, timeout * 5 / 4);
+                    part(&scene, server, true, parted);
                 }
             });
         }

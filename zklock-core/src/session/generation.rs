@@ -19,6 +19,7 @@ use futures_lite::future::or;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+pub use self::awake::Pending;
 pub use self::commits::{Checked, Gate, MOST_CHECKED};
 pub use self::counts::{KeptNode, PendingDeletion};
 pub use self::held::{HeldNode, OfLock};

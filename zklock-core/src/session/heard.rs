@@ -8,7 +8,7 @@
 //!
 //! A follower tells its leader every half tick which sessions it has heard of, and a commit tells
 //! nothing of that. So a message is known to the leader half a tick after its answer, and a commit that is sent
-//! from then on, and answered, counts as sent [T/5](times::SILENCE) and half a tick after that message at the
+//! from then on, and answered, counts as sent [T/5](crate::base::times::SILENCE) and half a tick after that message at the
 //! latest: for that the [margin](Timing) of a lease allows.
 //!
 //! A session sends a message each T/12. So all commits count from when they were sent, while the answers to messages
@@ -20,7 +20,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::Instant;
-use crate::base::times;
 use crate::session::timing::Timing;
 
 /// A message that the server has answered.
@@ -45,12 +44,11 @@ pub struct Heard {
 impl Heard {
     /// For a session that was opened between `opening` and now.
     pub fn new(timing: Timing, opening: Instant) -> Self {
-        let half_tick = timing.margin.saturating_sub(timing.session_timeout / times::SILENCE);
         let opened = Message { sent: opening, known: Instant::ORIGIN };
         Heard {
             allowed: timing.margin,
             // The leader asks its followers, and then waits for half a tick.
-            told: half_tick * 9 / 8,
+            told: timing.half_tick() * 9 / 8,
             messages: Mutex::new([opened].into()),
         }
     }

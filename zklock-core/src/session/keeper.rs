@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,14 +16,12 @@ use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::base::unharmed::unharmed;
 use crate::coordinator::link::Link;
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Pending};
 use crate::session::health::LaneReport;
 use crate::session::heartbeat::heartbeat;
 use crate::session::lease_clock::Condition;
 use crate::session::local_queues::LocalQueues;
 use crate::session::outage::Outage;
-
-type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What the keeper reports to.
 #[derive(Clone, Debug)]
@@ -52,7 +50,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
     let (mut losses, mut was_suspect) = (0, false);
     // Those that are not answered yet, and when each was sent.
-    let mut pending: Vec<(Instant, Beat)> = Vec::new();
+    let mut pending: Vec<(Instant, Pending)> = Vec::new();
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let (mut seen, mut unheld) = (generation.coordinator().link(), None);
     let clock = generation.lease().clock();
@@ -152,8 +150,8 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         let mut link_changed = generation.coordinator().link_changed(link);
         let mut due = std::pin::pin!(generation.keeper_is_due());
         poll_fn(|cx| {
-            let mut beats = pending.iter_mut();
-            if let Some(answered) = beats.position(|(_, beat)| beat.as_mut().poll(cx).is_ready()) {
+            let mut requests = pending.iter_mut();
+            if let Some(answered) = requests.position(|(_, one)| one.as_mut().poll(cx).is_ready()) {
                 drop(pending.remove(answered));
                 return Poll::Ready(());
             }

@@ -62,8 +62,12 @@ impl Timing {
     /// leader each half tick whom it has heard, the leader looks each tick, and the end of a session is a
     /// transaction, for which the rest of the second tick is left.
     pub(crate) fn kept_for(&self) -> Duration {
-        let half_tick = self.margin.saturating_sub(self.session_timeout / times::SILENCE);
-        self.session_timeout + 4 * half_tick
+        self.session_timeout + 4 * self.half_tick()
+    }
+
+    /// Half a tick of the server, as the margin counts it.
+    pub(crate) fn half_tick(&self) -> Duration {
+        self.margin.saturating_sub(self.session_timeout / times::SILENCE)
     }
 }
 

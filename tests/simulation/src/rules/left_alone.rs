@@ -54,8 +54,7 @@ impl Ledger {
         let mut there = nodes.iter().filter(|life| life.gone.is_none());
         let mut own = there.clone().filter(|life| ensemble.is_of(life.owner, &process));
         let (Some(first), Some(own)) = (there.next(), own.next_back()) else { return false };
-        // Where there is room for all that is wanted, the first one is in nobody's way.
-        // Of several others may have left.
+        // Of several that hold, others may have left, and there may be room.
         let is_in_the_way = match plan.family {
             Family::Permits(limit) => limit == 1,
             _ => true,
@@ -87,12 +86,8 @@ impl Ledger {
         let Some(wait) = self.waited_alone(asking, now) else { return false };
         let ensemble = self.store.ensemble();
         // Those of the session before are its own, and in its way.
-        let is_in_the_way = |life: &Life| {
-            let there = life.gone.is_none_or(|(at, _)| at >= wait.left);
-            life.owner != 0 && life.born < wait.since && there && life.path.starts_with(&wait.below)
-        };
         !ensemble.used_elsewhere(&wait.below, wait.left, &wait.process)
-            && !ensemble.lives().iter().any(is_in_the_way)
+            && !ensemble.had_one(&wait.below, 0, wait.left, wait.since)
     }
 
     /// Whether the same is so of some of those who hold a semaphore, so that there has been room for what is wanted,

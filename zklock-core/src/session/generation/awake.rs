@@ -16,6 +16,9 @@ use crate::base::times;
 use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::link::Link;
 
+/// A request that is not answered yet, and what its answer leads to.
+pub type Pending = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Generation {
     /// Sends a message if one is due, or at once, and records that the thread that sends the messages runs. Returns when
     /// the next one is due, and what records the answer. Requests of callers count for nothing: they may be those
@@ -25,7 +28,7 @@ impl Generation {
         self: &Arc<Self>,
         now: Instant,
         at_once: bool,
-    ) -> (Instant, Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
+    ) -> (Instant, Option<Pending>) {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
             return (Instant::FAR, None);
@@ -35,11 +38,12 @@ impl Generation {
             if self.coordinator.link() == Link::Up {
                 // A read, which the server answers by itself, if it has answered the writes before it.
                 let (this, reply) = (self.clone(), self.patient.acl("/"));
-                answer = Some(Box::pin(async move {
+                let heard: Pending = Box::pin(async move {
                     if reply.await.map_or_else(|error| error.is_definite(), |_| true) {
                         this.heard.answered(now, this.lease.clock().now());
                     }
-                }) as Pin<Box<dyn Future<Output = ()> + Send>>);
+                });
+                answer = Some(heard);
                 // A task of the client library writes it, which was woken before this one.
                 yield_now().await;
             }
