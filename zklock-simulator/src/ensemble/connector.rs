@@ -165,7 +165,10 @@ async fn attempt(
         };
         let answer = async { Some(ask(shared, client, root, |_, _| Some(())).await) };
         if let Some(answer) = or(answer, late).await {
-            answer?;
+            if let Err(error) = answer {
+                session.close().await;
+                return Err(error);
+            }
             return Ok(Arc::new(session));
         }
         pause *= 2;
@@ -197,6 +200,7 @@ async fn granted(
             return Ok((client, session));
         }
         connecting.session_timeout = session.session_timeout();
+        session.close().await;
     }
     Err(RequestError::Unreachable("each server grants another session timeout".to_owned()))
 }

@@ -104,6 +104,33 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     bed.end().await;
 }
 
+/// One that is refused while it is being opened is never used, and ends before `close()` comes back, too.
+#[tokio::test]
+async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
+    let bed = Bed::own();
+    let proxy = bed.proxy();
+    let looking = proxy.on(Matcher::reply(OpCode::Exists), Action::Hold);
+    let ending = proxy.on(Matcher::request(OpCode::CloseSession), Action::Hold);
+    let servers = format!("{}/no/such/node", proxy.addr());
+    let session = zklock::Session::builder(servers).session_timeout(LONG).open().unwrap();
+    until("the chroot is looked at", || (looking.hits() == 1).then_some(())).await;
+    let mut closing = std::pin::pin!(session.close());
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut closing).await;
+    assert!(early.is_err(), "closed while a session is being opened");
+    let start = Instant::now();
+    looking.release();
+    let early = tokio::time::timeout(CLOSE / 2, &mut closing).await;
+    assert!(early.is_err() && ending.hits() == 1, "closed with a session left behind");
+    ending.release();
+    closing.await;
+    if start.elapsed() >= CLOSE {
+        // The goodbye was not answered in time, on a machine that stands still.
+        until("no session", || bed.server().sessions().is_empty().then_some(())).await;
+    }
+    assert_eq!(bed.server().sessions(), []);
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn closing_frees_what_is_held_and_who_waits_elsewhere_gets_it_at_once() {
     let bed = Bed::shared("close-held");

@@ -70,11 +70,12 @@ impl ZooKeeperConnector {
             }
             let results = vec![ProbeResult::Silent; servers.servers.len()];
             let (options, servers, attempts) = (&*options, &servers, &attempts);
-            let mut search = Search { options, servers, attempts, results, last: None };
+            let (last, refused) = (None, None);
+            let mut search = Search { options, servers, attempts, results, last, refused };
             match within(options.connect_timeout, search.run()).await {
                 Some(Ok(client)) => Ok(ZooKeeperCoordinator::new(client, &options.acl)),
                 Some(Err(error)) => Err(error),
-                None => Err(search.in_vain()),
+                None => Err(search.refused.take().unwrap_or_else(|| search.in_vain())),
             }
         }
     }
@@ -100,6 +101,8 @@ struct Search<'a> {
     results: Vec<ProbeResult>,
     /// Why the last server that answered opened no session.
     last: Option<RequestError>,
+    /// Why a session was refused that is being closed.
+    refused: Option<RequestError>,
 }
 
 impl Search<'_> {
@@ -116,7 +119,9 @@ impl Search<'_> {
                 // A server that answers and then opens no session must not use up all the time.
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
                 let _opening = Opening::new(self.attempts);
-                match within(share, attempt(self.options, self.servers, &candidates)).await {
+                let refused = &mut self.refused;
+                let attempt = attempt(self.options, self.servers, &candidates, refused);
+                match within(share, attempt).await {
                     Some(Ok(client)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
                             let what = "some servers did not answer, and this ZooKeeper session \
@@ -130,7 +135,11 @@ impl Search<'_> {
                     // no more than this.
                     Some(Err(error)) if error == no_hosts() => self.last = None,
                     Some(Err(error)) => self.last = Some(error),
-                    None => {}
+                    None => {
+                        if let Some(refused) = self.refused.take() {
+                            return Err(refused);
+                        }
+                    }
                 }
             }
             Timer::after(pause).await;
@@ -197,14 +206,26 @@ async fn attempt(
     options: &ZooKeeperOptions,
     servers: &ConnectString,
     candidates: &[&str],
+    refused: &mut Option<RequestError>,
 ) -> Result<Client, RequestError> {
     let client = granted(options, servers, candidates).await?;
     // The client library accepts any chroot; a missing one would appear later, as a parent that
     // cannot be created.
-    match shows_root(&client).await.map_err(request_error)? {
-        true => Ok(client),
-        false => Err(RequestError::NoNode),
-    }
+    let why = match shows_root(&client).await.map_err(request_error) {
+        Ok(true) => return Ok(client),
+        Ok(false) => RequestError::NoNode,
+        Err(error) => error,
+    };
+    // It is told also where there is no time for the rest.
+    *refused = why.is_definite().then(|| why.clone());
+    close(client, options).await;
+    Err(why)
+}
+
+/// Closes a session that is not used. Whoever closes the lane meanwhile waits for that, because nobody else knows
+/// of the session.
+async fn close(client: Client, options: &ZooKeeperOptions) {
+    ZooKeeperCoordinator::new(client, &options.acl).close().await;
 }
 
 /// How often a session is opened until one has the timeout that it asks for. Servers of different settings may
@@ -243,6 +264,7 @@ async fn granted(
             return Ok(client);
         }
         timeout = client.session_timeout();
+        close(client, options).await;
     }
     Err(RequestError::Unreachable("each server grants another session timeout".to_owned()))
 }
