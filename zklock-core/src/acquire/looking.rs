@@ -1,9 +1,10 @@
 //! Looking at the queue. Several callers of this process may wait in it, each with its own node;
 //! they share the lists.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_lite::future::poll_once;
+use futures_lite::future::{or, poll_once};
 use tokio::sync::oneshot::Receiver;
 
 use crate::acquire::acquire_loop::AcquireLoop;
@@ -60,12 +61,15 @@ impl AcquireLoop<'_> {
             Looking::Shared(listing) => match listing.await {
                 Ok(listed) => listed,
                 // The driver panicked over the names: in this caller it does so again, which is told.
-                Err(_) => {
-                    let listed = generation.coordinator().children(self.directory()).await;
-                    listed.map(|names| self.saw(names))
-                }
+                Err(_) => self.list_now(generation).await,
             },
         }
+    }
+
+    /// A list for one caller, which does not wait for those that others have requested.
+    async fn list_now(&self, generation: &Arc<Generation>) -> Result<Arc<Listed>, RequestError> {
+        let names = generation.coordinator().children(self.directory()).await?;
+        Ok(self.saw(names))
     }
 
     /// A list that one caller requested.
@@ -84,7 +88,13 @@ impl AcquireLoop<'_> {
             return Ok(known);
         }
         loop {
-            match self.looked(generation, self.look(generation, since)).await {
+            let mut looking = pin!(self.looked(generation, self.look(generation, since)));
+            let looked = match self.until_anew(looking.as_mut()).await {
+                Some(looked) => looked,
+                // It may have no answer.
+                None => or(looking, self.list_now(generation)).await,
+            };
+            match looked {
                 Ok(looked) => return Ok(Some(looked)),
                 Err(RequestError::NoNode) => return Ok(None),
                 Err(error) => self.after(generation, error).await?,

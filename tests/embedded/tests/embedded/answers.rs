@@ -353,7 +353,7 @@ async fn a_lock_is_not_busy_with_who_has_left_long_ago() {
         crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    faults.inject(Fault::forget_reply().on(Op::Children));
+    faults.inject(Fault::forget_reply().on(Op::Children).times(99));
     for path in paths {
         raw.delete(&path).await.unwrap();
     }
@@ -387,6 +387,38 @@ async fn whoever_hears_nothing_of_a_free_lock_gets_it_before_the_deadline() {
         raw.delete(&theirs).await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
         assert!(guard.is_valid(), "permits: {permits}");
+    }
+}
+
+/// The list that shows it is lost alone: it is asked for again.
+#[tokio::test(start_paused = true)]
+async fn whoever_hears_the_news_and_not_what_they_are_asks_again_before_the_deadline() {
+    for (permits, fair) in [(false, false), (false, true), (true, false)] {
+        let (store, session) = store();
+        let (below, kind) = if permits { ("/leases", "lease") } else { ("", "lock") };
+        let lock: zklock::AnyLock = if permits {
+            session.semaphore("a", 1).unwrap().into()
+        } else {
+            with(&session, LockOptions::default().fair(fair)).into()
+        };
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let raw = client(&store).await;
+        let theirs = format!("/zklock/a{below}/_c_be2ee212-c507-4b18-a733-81c86278175c-{kind}-");
+        let mut paths = Vec::new();
+        // Of two who are ahead, the deletion of one is news, and no grant.
+        for _ in 0..2 - u8::from(permits) {
+            paths.push(raw.create(&theirs, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+        }
+        let waiting =
+            crate::spawn(async move { lock.acquire_timeout(Duration::from_millis(500)).await });
+        sleep(Duration::from_millis(50)).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.inject(Fault::forget_reply().on(Op::Children));
+        for path in paths {
+            raw.delete(&path).await.unwrap();
+        }
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.is_valid(), "permits: {permits}, fair: {fair}");
     }
 }
 
@@ -467,7 +499,7 @@ async fn a_lock_is_not_busy_with_one_of_two_holders_when_the_other_has_left() {
             crate::spawn(async move { mutex.acquire_timeout(Duration::from_millis(500)).await });
         sleep(Duration::from_millis(50)).await;
         let faults = store.faults(session.zookeeper_session().unwrap().id);
-        faults.inject(Fault::forget_reply().on(Op::Children));
+        faults.inject(Fault::forget_reply().on(Op::Children).times(99));
         raw.delete(&paths[1]).await.unwrap();
         let error = waiting.await.unwrap().unwrap_err();
         assert!(error.is_unavailable(), "fair: {fair}: {error:#}");
@@ -557,7 +589,7 @@ async fn a_permit_is_not_busy_with_who_has_left_long_ago() {
         crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    faults.inject(Fault::forget_reply().on(Op::Children));
+    faults.inject(Fault::forget_reply().on(Op::Children).times(99));
     raw.delete(&theirs).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_unavailable(), "{error:#}");
@@ -575,7 +607,7 @@ async fn a_permit_is_not_busy_with_who_was_ahead_and_has_left() {
         crate::spawn(async move { semaphore.acquire_timeout(Duration::from_millis(500)).await });
     sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    faults.inject(Fault::forget_reply().on(Op::Children).path("locks"));
+    faults.inject(Fault::forget_reply().on(Op::Children).path("locks").times(99));
     for path in ahead {
         raw.delete(&path).await.unwrap();
     }
