@@ -92,7 +92,7 @@ impl Ticks<'_> {
                 Ordering::Greater => {
                     let says = format!(
                         "ZKLOCK_TICK_TIME is {}, and no tick is longer than {}: leases are shorter than they \
-                         need be",
+                         need be, unless clients use observers behind an observerMasterPort",
                         seconds(told),
                         seconds(tick)
                     );

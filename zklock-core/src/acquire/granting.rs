@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use futures_lite::future::or;
-
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::setback::Setback;
@@ -57,8 +55,7 @@ impl AcquireLoop<'_> {
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
                 // In one that is retired meanwhile, nothing is proven: it begins anew.
-                let settled = generation.settled(self.request.stop_at);
-                or(settled, generation.until(|| generation.is_retired())).await;
+                generation.settled(self.request.stop_at).await;
                 if generation.is_retired() {
                     return Err(RequestError::ConnectionLoss);
                 }

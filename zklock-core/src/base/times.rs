@@ -46,9 +46,6 @@ pub const HEARTBEATS: u32 = 6;
 /// more than a tenth of T before the session is [silent](SILENCE) for too long.
 pub const MESSAGES: u32 = 12;
 
-/// How often in one T a session looks whether its connection is back.
-pub const LOOKS: u32 = 50;
-
 /// T/3 without an answered commit makes a session suspect.
 pub const SUSPECT: u32 = 3;
 
@@ -74,12 +71,6 @@ pub fn leave(session_timeout: Duration, several: bool) -> Duration {
         true => sixth,
         false => usual,
     }
-}
-
-/// How long the client waits for an answer before it leaves the connection, at most: it looks each tick, of which
-/// [`leave`] has eight.
-pub fn answer(session_timeout: Duration) -> Duration {
-    leave(session_timeout, false) * 9 / 8
 }
 
 /// The library sends a ping after that time at the latest, and not after three ticks.

@@ -246,9 +246,7 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// ```
     fn sync(&self, path: &str) -> Reply<()>;
 
-    /// Returns the state of the connection. A session that is taken by another server counts as heard by the leader
-    /// some 3/10 of the session timeout before it is `Up` again: whoever waits longer for the answer of a server,
-    /// leaves that.
+    /// Returns the state of the connection.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -81,6 +81,9 @@ impl SessionBuilder {
     /// left, connecting fails with an error that contains these numbers; [`Session::timing`] returns
     /// the resulting times.
     ///
+    /// Where clients use observers behind an `observerMasterPort`, give twice the tick: an observer tells its
+    /// sessions to a follower, and that tells the leader, half a tick each.
+    ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
     /// use std::time::Duration;

@@ -300,10 +300,9 @@ impl Generation {
         self.lost_at.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// Records that the connection is back, for which the session has asked after `since`.
-    pub fn reconnected(&self, since: Instant) {
+    /// Records that the connection is back.
+    pub fn reconnected(&self) {
         let now = self.lease.clock().now();
-        self.heard.came_back(since);
         self.reconnected_at.store(now.as_nanos(), Ordering::Release);
         self.reconnects.fetch_add(1, Ordering::AcqRel);
         tell_all(&self.changed);

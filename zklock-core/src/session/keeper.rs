@@ -21,7 +21,6 @@ use crate::session::health::LaneReport;
 use crate::session::heartbeat::heartbeat;
 use crate::session::lease_clock::Condition;
 use crate::session::local_queues::LocalQueues;
-use crate::session::outage::Outage;
 
 /// What the keeper reports to.
 #[derive(Clone, Debug)]
@@ -54,7 +53,6 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let (mut seen, mut unheld) = (generation.coordinator().link(), None);
     let clock = generation.lease().clock();
-    let mut outage = Outage::new(generation.lease().timeout(), generation.lease().last_commit());
     // Whether a message is sent at once, so that commits soon prove as much as usual.
     let mut at_once = true;
     loop {
@@ -65,24 +63,22 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         if std::mem::replace(&mut losses, generation.losses()) != losses {
             keeping.local_queues.leases_lost();
         }
-        let looks = clock.now();
+        let now = clock.now();
         let link = generation.coordinator().link();
-        let back = outage.looks(looks, link);
         if link.is_over() || generation.is_over() {
             generation.end();
             break;
         }
-        if let Some(since) = back {
+        if link == Link::Up && seen == Link::Down {
             next_beat = Instant::ORIGIN;
             at_once = true;
-            generation.reconnected(since);
+            generation.reconnected();
         } else if link == Link::Down && seen == Link::Up {
             generation.disconnected();
         }
         seen = link;
 
-        let (now, gap) = (generation.lease().clock().now(), generation.lease().heartbeat());
-        let holds = generation.keeper_holds();
+        let (holds, gap) = (generation.keeper_holds(), generation.lease().heartbeat());
         // By when a node is gone depends on what is recorded here of the connection.
         unheld = (generation.is_retired() && !holds).then(|| unheld.unwrap_or(now));
         if unheld.is_some_and(|since| generation.is_clean() || now >= generation.gone_by(since)) {
@@ -97,8 +93,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         // After the time of a lease, an answer proves nothing any more.
         let lease = generation.lease().timing().lease;
         pending.retain(|(sent, _)| now < *sent + lease);
-        let speaks = link == Link::Up && std::mem::take(&mut at_once);
-        let (next_message, answer) = generation.awake(now, speaks).await;
+        let (next_message, answer) = generation.awake(now, link, &mut at_once).await;
         pending.extend(answer.map(|answer| (now, answer)));
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
@@ -144,9 +139,7 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
             let until = until.min(next_message);
             if beats { until.min(due) } else { until }
         };
-        let is_watched = link == Link::Down && !self_aware;
-        let looks_again = if is_watched { now + outage.interval() } else { Instant::FAR };
-        let mut timer = clock.sleep_until(wake_at.min(looks_again));
+        let mut timer = clock.sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
         let mut due = std::pin::pin!(generation.keeper_is_due());
         poll_fn(|cx| {

@@ -148,7 +148,7 @@ impl Lane {
         let lease = generation.lease();
         // A connection can stay up long after its server froze. An acquire begins with a commit.
         let asked = Instant::from_nanos(self.busy_since.load(Ordering::Relaxed));
-        let unanswered = now >= lease.last_commit().max(asked) + lease.heartbeat();
+        let unanswered = now >= lease.last_answer().max(asked) + lease.heartbeat();
         let stalled = self.busy() > 0 && unanswered;
         let suspect = lease.condition(now) != Condition::Held && !generation.holds_nothing();
         generation.coordinator().link() == Link::Up && !stalled && !suspect

@@ -42,6 +42,8 @@ pub struct LeaseClock {
     last: AtomicU64,
     /// From when on the last commit counts that was acknowledged before another acknowledged one was sent.
     proven: AtomicU64,
+    /// When the last commit was acknowledged.
+    answered: AtomicU64,
     /// How often the clock ran out; a lease with a smaller count stays lost.
     epoch: AtomicU64,
     /// How often the session was suspect; a lease that stops at this point and has a smaller count
@@ -87,6 +89,7 @@ impl LeaseClock {
             timing,
             last: AtomicU64::new(start.as_nanos()),
             proven: AtomicU64::new(start.as_nanos()),
+            answered: AtomicU64::new(start.as_nanos()),
             epoch: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
             counting: Mutex::default(),
@@ -134,6 +137,11 @@ impl LeaseClock {
         Instant::from_nanos(self.last.load(Ordering::Acquire))
     }
 
+    /// When the last commit was acknowledged.
+    pub fn last_answer(&self) -> Instant {
+        Instant::from_nanos(self.answered.load(Ordering::Acquire))
+    }
+
     /// Until when leases are valid if ZooKeeper sends nothing more.
     pub fn valid_until(&self) -> Instant {
         self.last_commit() + self.timing.lease
@@ -170,6 +178,7 @@ impl LeaseClock {
         }
         self.last.fetch_max(sent.as_nanos(), Ordering::AcqRel);
         self.proven.fetch_max(earlier.as_nanos(), Ordering::AcqRel);
+        self.answered.fetch_max(now.as_nanos(), Ordering::AcqRel);
         condition
     }
 
@@ -247,6 +256,8 @@ mod tests {
         assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
         assert_eq!(clock.committed(start, start, now), Condition::Held);
         assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
+        // However little it proves, the server has answered.
+        assert_eq!(clock.last_answer(), now);
     }
 
     #[tokio::test(start_paused = true)]

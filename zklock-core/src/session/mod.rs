@@ -15,7 +15,6 @@ pub mod lanes;
 pub mod late_answers;
 pub mod lease_clock;
 pub mod local_queues;
-pub mod outage;
 pub mod own_watch;
 pub mod registry;
 pub mod releaser;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zklock::{Session, SessionBuilder};
+use zklock::{Session, SessionBuilder, Timing};
 use zklock_checker::{History, Line, check};
 use zklock_test_support::{
     Action, CreateMode, Direction, Frame, Matcher, OpCode, Proxy, RawClient, Rule, ZooKeeper,
@@ -256,13 +256,13 @@ impl Sweep {
         let recovery = healed.elapsed();
         victims(Line { healed: Some("broken".to_owned()), ..Line::default() });
         failures.extend(check(&record.history()).iter().map(ToString::to_string));
-        let lease = session.timing().map(|timing| timing.lease);
+        let timing = session.timing();
         if timeout(PATIENCE, session.close()).await.is_err() {
             failures.push("the session does not close".to_owned());
         }
         // That it is not lost before it said is for the checker.
-        if let Some(lease) = lease {
-            failures.extend(lost_after_a_write(&record.history(), &proxy.log(), healed_ns, lease));
+        if let Some(timing) = timing {
+            failures.extend(lost_after_a_write(&record.history(), &proxy.log(), healed_ns, timing));
         }
         let must_keep = hit && case.is_short();
         if must_keep && !kept {
@@ -320,14 +320,21 @@ async fn until_hit(rule: &Rule) {
 }
 
 /// Says where the victim lost a lock within a lease after a write that was sent when all was whole
-/// again, and answered long before the lock would have been lost without it.
+/// again, and answered long before the lock would have been lost without it. After a long silence, the leader must
+/// have heard of the session before a write counts as sent.
 fn lost_after_a_write(
     history: &History,
     frames: &[Frame],
     healed_ns: u64,
-    lease: Duration,
+    timing: Timing,
 ) -> Option<String> {
-    let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let lease = nanos(timing.lease);
+    // After a shorter silence, each write counts as sent. After a longer one: a message, and the longest time from one
+    // word of its follower to the next.
+    let quiet = nanos(timing.margin.saturating_sub(timing.session_timeout / 12));
+    let half_tick = timing.margin.saturating_sub(timing.session_timeout / 5);
+    let heard = nanos(timing.session_timeout / 12 + half_tick * 9 / 8);
     let refused = |hold: usize| {
         let mut refusals = history.refusals.iter();
         let refusal = refusals.find(|one| one.hold == Some(hold) && one.error == "lost");
@@ -357,7 +364,14 @@ fn lost_after_a_write(
         sent.iter().find(same).map(|request| request.at_ns)
     };
     let in_time = answered.iter().filter(|reply| reply.at_ns + lease / 4 < surely);
-    let last = in_time.filter_map(|reply| of(reply)).filter(|sent| *sent > healed_ns).max()?;
+    let heard_of = |frame: &&Frame| frame.direction == Direction::ToClient && !frame.was_dropped();
+    let replies = frames.iter().filter(heard_of).filter(|frame| frame.at_ns < lost);
+    let connected = replies.clone().filter(|frame| frame.opcode == OpCode::Connect);
+    let connected = connected.map(|frame| frame.at_ns).max().unwrap_or_default();
+    let before = replies.map(|frame| frame.at_ns).filter(|at| *at < connected).max();
+    let is_long = connected.saturating_sub(before.unwrap_or_default()) > quiet;
+    let whole = healed_ns.max(connected + if is_long { heard } else { 0 });
+    let last = in_time.filter_map(|reply| of(reply)).filter(|sent| *sent > whole).max()?;
     let after = lost.saturating_sub(last);
     (after < lease)
         .then(|| format!("lost {} ms after a write that was answered", after / 1_000_000))

@@ -20,22 +20,25 @@ use crate::coordinator::link::Link;
 pub type Pending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Generation {
-    /// Sends a message if one is due, or at once, and records that the thread that sends the messages runs. Returns when
-    /// the next one is due, and what records the answer. Requests of callers count for nothing: they may be those
-    /// of another thread, or none may come. And the client library does not count the time in which a machine was
-    /// suspended, so it may be silent for as long as before.
+    /// Sends a message on a connection that is up, if one is due or to be sent `at_once`, and records that the thread
+    /// that sends the messages runs. Returns when the next one is due, and what records the answer. Requests of callers
+    /// count for nothing: they may be those of another thread, or none may come. And the client library does not count
+    /// the time in which a machine was suspended, so it may be silent for as long as before.
     pub async fn awake(
         self: &Arc<Self>,
         now: Instant,
-        at_once: bool,
+        link: Link,
+        at_once: &mut bool,
     ) -> (Instant, Option<Pending>) {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
             return (Instant::FAR, None);
         }
         let mut answer = None;
-        if at_once || now >= self.standstill.due() {
-            if self.coordinator.link() == Link::Up {
+        let is_up = link == Link::Up;
+        if is_up && *at_once || now >= self.standstill.due() {
+            if is_up {
+                *at_once = false;
                 // A read, which the server answers by itself, if it has answered the writes before it.
                 let (this, reply) = (self.clone(), self.patient.acl("/"));
                 let heard: Pending = Box::pin(async move {
@@ -88,8 +91,8 @@ impl Generation {
         if self.self_aware { None } else { self.heard.settles_at(now, Duration::ZERO) }
     }
 
-    /// Waits until a commit proves enough for a grant, or the ZooKeeper session is over. But not for long: while
-    /// answers are slow, no commit does.
+    /// Waits until a commit proves enough for a grant, or the generation is retired. But no longer than two messages
+    /// need to be known: while answers are slow, no commit does.
     pub async fn settled(&self, stop_at: StopAt) {
         // As much again is left for the answer.
         let slack = match stop_at {
@@ -109,7 +112,7 @@ impl Generation {
                 clock.sleep_until(at.unwrap_or(now + long / 8)).await;
             }
         };
-        or(settling, self.until(|| self.is_over())).await;
+        or(settling, self.until(|| self.is_retired())).await;
     }
 
     /// Whether the process stood still for longer than a lease.

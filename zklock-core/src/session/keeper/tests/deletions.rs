@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::bed::{Kept, MOMENT, T, kept, unkept};
-use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
@@ -182,7 +181,7 @@ async fn a_close_that_is_answered_is_enough_however_the_connection_was() {
     sleep(MOMENT).await;
     kept.generation.disconnected();
     sleep(MOMENT).await;
-    kept.generation.reconnected(Clock::Caller.now());
+    kept.generation.reconnected();
     kept.generation.end();
     kept.say(Link::Closed);
     kept.generation.close().await;

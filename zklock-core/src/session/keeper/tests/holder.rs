@@ -125,7 +125,7 @@ async fn who_holds_for_longer_than_a_heartbeat_is_written_once_with_that_heartbe
 async fn a_node_is_written_while_answers_come_late_and_stays_valid() {
     let kept = kept().await;
     let (node, queue) = kept.hold_with_label("import").await;
-    kept.faults.delay_replies(T * 24 / 100);
+    kept.faults.delay_replies(T * 23 / 100);
     for tenths in 1..=40 {
         if tenths == 20 {
             queue.passes_to(2, "report");
