@@ -52,6 +52,8 @@ enum Kind {
     Hush,
     Lapse,
     Late,
+    Doze,
+    Full,
     Blank,
 }
 
@@ -132,7 +134,9 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Closes => &[Kind::Close],
         Faults::Lapses => &[Kind::Lapse],
         Faults::Late => &[Kind::Late],
+        Faults::Dozes => &[Kind::Doze],
         Faults::Hush => &[Kind::Hush],
+        Faults::Full => &[Kind::Full],
         Faults::Strays => &[Kind::Plant],
         Faults::Doubts => &[Kind::Cut, Kind::Cut, Kind::Cut, Kind::Cut, Kind::CutOff, Kind::Pause],
     };
@@ -142,8 +146,11 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
     let kinds: Vec<Kind> =
         kinds.iter().copied().filter(|kind| !(alone && of_several(kind))).collect();
     let timeout = scene.crew.timeout;
-    // How long a server stays cut off that has delivered late.
-    let parted = if profile.kinds_of_faults == Faults::Late { 2 * timeout } else { 0 };
+    // How long a server stays cut off.
+    let parted = match profile.kinds_of_faults {
+        Faults::Late | Faults::Dozes => 2 * timeout,
+        _ => 0,
+    };
     let mut end = 500_000.max(u64::from(profile.lasts) * timeout);
     let mut before = 0;
     for _ in 0..world.choose(profile.faults + 1) {
@@ -161,6 +168,10 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             Faults::Cuts => u64::from(1 + world.choose(80)) * timeout / 40,
             // Longer than a session lasts.
             Faults::Deaf => u64::from(40 + world.choose(20)) * timeout / 40,
+            // Longer than a client waits for an answer, and shorter than a lease lasts.
+            Faults::Dozes => u64::from(40 + world.choose(36)) * timeout / 100,
+            // Longer than another session of the process needs to notice.
+            Faults::Full => u64::from(2 + world.choose(4)) * timeout,
             // For nearly as long as a client stays on a silent connection.
             Faults::Late => u64::from(21 + world.choose(5)) * timeout / 100,
             Faults::Pauses | Faults::Lapses => u64::from(1 + world.choose(60)) * timeout / 40,
@@ -214,27 +225,35 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         // One to which it is connected, before that has told its leader whom it has heard.
         Kind::Late => {
-            let (parted, half_tick) = (scene.crew.timeout * 5 / 4, scene.crew.tick / 2);
             let servers = ensemble.servers_of(&process);
             let leader = ensemble.leader();
             let follower = servers.into_iter().find(|server| Some(*server) != leader);
-            // Just after the leader has asked its followers, and just before it does so again.
-            let long = until.next_multiple_of(half_tick) + half_tick / 20 - world.now();
-            store.disturb(world.now() + long);
-            cut_off(scene, &process, (true, true), long);
-            let Some(server) = follower else { return };
-            let scene = scene.clone();
-            later(world, long + half_tick * 9 / 10, move || {
-                let until = scene.world.now() + parted;
-                let all: Vec<usize> = (0..scene.store.ensemble().size()).collect();
-                // The others go on.
-                if !scene.are_struck(&all, until) {
-                    scene.store.strike_server(until);
-                    // It knows no other, where it would go on.
-                    scene.store.ensemble().reroute(&process, server);
-                    part(&scene, server, true, parted);
-                }
-            });
+            let until = just_told(scene, until);
+            store.disturb(until);
+            cut_off(scene, &process, (true, true), until - world.now());
+            if let Some(server) = follower {
+                cut_follower_off(scene, process, server, until);
+            }
+        }
+        // It stands still while the server to which it goes answers that it may go on.
+        Kind::Doze => {
+            let leader = ensemble.leader();
+            let size = ensemble.size();
+            let followers: Vec<_> = (0..size).filter(|server| Some(*server) != leader).collect();
+            let Some(server) = followers.get(fault.which as usize % followers.len().max(1)) else {
+                return;
+            };
+            // As long as until the question is under way, or less.
+            let first = u64::from(world.choose(10)) * 400;
+            let until = just_told(scene, until + first);
+            store.disturb(until);
+            ensemble.reroute(&process, *server);
+            for session in ensemble.sessions_of(&process) {
+                ensemble.cut(session, true);
+            }
+            cut_follower_off(scene, process.clone(), *server, until);
+            let (scene, long) = (scene.clone(), until - world.now() - first);
+            later(world, first, move || stand_still(&scene, process, long));
         }
         Kind::Cut => {
             store.disturb(0);
@@ -311,6 +330,13 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let Some(session) = sessions.get(which) else { return };
             store.disturb(until);
             ensemble.hush(*session, fault.long);
+        }
+        Kind::Full => {
+            let sessions = ensemble.sessions_of(&process);
+            let which = fault.which as usize % sessions.len().max(1);
+            let Some(session) = sessions.get(which).filter(|_| sessions.len() > 1) else { return };
+            store.opens_no_more(&process, fault.long);
+            store.kill(*session);
         }
         Kind::Deafen => {
             let Some(leader) = ensemble.leader().filter(|_| ensemble.size() > 1) else { return };
@@ -531,6 +557,30 @@ fn stand_still(scene: &Arc<Scene>, process: Process, long: u64) {
         scene.world.say(|| format!("{}: goes on", process.id()));
         process.resume();
         scene.crew.ledger.goes_on(&process);
+    });
+}
+
+/// The first moment from then on at which each server has just told its leader whom it has heard, as that has asked.
+fn just_told(scene: &Arc<Scene>, at: u64) -> u64 {
+    let half_tick = scene.crew.tick / 2;
+    at.next_multiple_of(half_tick) + half_tick / 20
+}
+
+/// Cuts a server off from the others just before it tells its leader whom it has heard since then.
+fn cut_follower_off(scene: &Arc<Scene>, process: Process, server: usize, since: u64) {
+    let (world, parted) = (&scene.world, scene.crew.timeout * 5 / 4);
+    let at = since + scene.crew.tick / 2 * 9 / 10;
+    let scene = scene.clone();
+    later(world, at - world.now(), move || {
+        let until = scene.world.now() + parted;
+        let all: Vec<usize> = (0..scene.store.ensemble().size()).collect();
+        // The others go on.
+        if !scene.are_struck(&all, until) {
+            scene.store.strike_server(until);
+            // It knows no other, where it would go on.
+            scene.store.ensemble().reroute(&process, server);
+            part(&scene, server, true, parted);
+        }
     });
 }
 

@@ -58,6 +58,8 @@ pub struct Profile {
     pub rare: bool,
     /// Whether all locks linger.
     pub lingers: bool,
+    /// Whether some of those who use a lock that lingers let it linger, and others ask once.
+    pub tries: bool,
     /// Whether turns are short.
     pub turns: bool,
     /// How many of 1,000 locks of other kinds have another layout than Curator's.
@@ -167,8 +169,12 @@ pub enum Faults {
     Lapses,
     /// Networks that deliver late, and all at once, what goes to a server that is then cut off from the others.
     Late,
+    /// Processes that stand still while they come to a server, which is then cut off from the others.
+    Dozes,
     /// Single connections that fall silent, while others of the same process live on.
     Hush,
+    /// Single sessions that end, and no other is opened for a while.
+    Full,
     /// A server that shows a node which its leader does not know.
     Strays,
     /// Connections that break and are there again, and processes that stand still.

@@ -127,6 +127,8 @@ pub(super) struct Machine {
     /// The ways between processes and servers on which nothing gets through; `true` is the way to
     /// the server.
     pub(super) blocked: BTreeSet<(u32, usize, bool)>,
+    /// Until when no server opens another session for a process.
+    pub(super) full: BTreeMap<u32, u64>,
     /// The servers that stand still.
     pub(super) frozen: BTreeSet<usize>,
     pub(super) frozen_events: Vec<Event>,
@@ -176,6 +178,7 @@ impl Machine {
             wires: BTreeMap::new(),
             clients: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            full: BTreeMap::new(),
             frozen: BTreeSet::new(),
             frozen_events: Vec::new(),
             journal: Journal::default(),

@@ -69,9 +69,10 @@ impl Machine {
 
     fn connect(&mut self, at: usize, id: u64, mut hello: Hello) {
         let bounds = (self.options.min_timeout, self.options.max_timeout);
+        let is_full = hello.session == 0 && self.opens_no_more(id);
         let server = &mut self.servers[at];
         // Who has seen more than this server knows is sent away.
-        if hello.seen > server.tree.zxid {
+        if hello.seen > server.tree.zxid || is_full {
             self.close_connection(at, id);
             return;
         }

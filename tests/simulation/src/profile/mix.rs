@@ -28,6 +28,7 @@ const GENERAL: Profile = Profile {
     hasty: false,
     rare: false,
     lingers: false,
+    tries: false,
     turns: false,
     layouts: 250,
     marks: false,
@@ -303,6 +304,24 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "tries",
+        kinds: true,
+        confused: 0,
+        layouts: 0,
+        lingers: true,
+        tries: true,
+        tasks: 2,
+        rounds: 8,
+        locks: 1,
+        faults: 0,
+        strikes: 0,
+        cancels: 0,
+        passes: 0,
+        rests: 600,
+        multi: 0,
+        ..GENERAL
+    },
+    Profile {
         name: "turns",
         kinds: true,
         shape: Shape::Permits,
@@ -470,6 +489,35 @@ pub const MIX: &[Profile] = &[
         long: 800,
         faults: 3,
         drift: ALLOWED,
+        ..GENERAL
+    },
+    Profile {
+        name: "dozes",
+        servers: 3,
+        tasks: 2,
+        locks: 1,
+        traffic: true,
+        kinds_of_faults: Faults::Dozes,
+        strikes: 0,
+        cancels: 0,
+        long: 800,
+        faults: 3,
+        drift: ALLOWED,
+        ..GENERAL
+    },
+    Profile {
+        name: "full",
+        processes: 2,
+        tasks: 16,
+        rounds: 3,
+        locks: 16,
+        kinds_of_faults: Faults::Full,
+        faults: 3,
+        strikes: 0,
+        cancels: 0,
+        long: 400,
+        rests: 300,
+        patient: true,
         ..GENERAL
     },
     Profile {

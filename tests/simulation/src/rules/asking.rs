@@ -9,6 +9,7 @@ use super::Rule;
 use super::grants::UNDER_WAY;
 use super::kept_out::Caller;
 use super::ledger::{Entry, Ledger, State};
+use super::left_alone::{AHEAD, HEARD};
 use crate::executor::{Process, current_task};
 use crate::workload::{Family, Layout, LockPlan};
 
@@ -112,6 +113,9 @@ impl State {
 
 /// A call with so long to wait gets an answer where nothing is wrong.
 pub(super) const LONG: u64 = 1_000_000;
+
+/// Whoever has so long to wait asks long enough before its deadline to be given what has become free.
+const ENOUGH: u64 = 300_000;
 
 /// When a waiter looks again whose watch does not fire, at the latest, if sessions are short.
 pub(super) const LONG_WAIT: u64 = 5_000_000;
@@ -325,6 +329,16 @@ impl Ledger {
         if kind == ErrorKind::Busy && !plan.rests() && left() {
             let what = format!("{who}: {} is busy, and those in the way have left", plan.name);
             self.fail(super::BUSY, what);
+        }
+        // Whoever asks before its deadline hears of that, and has time for what follows.
+        let answers = || waited >= ENOUGH && self.store.answers_for(AHEAD + HEARD);
+        if kind == ErrorKind::Unavailable && !plan.rests() && answers() && left() {
+            let what = format!("{who}: {} is free, and every answer came", plan.name);
+            self.fail(super::AVAILABLE, what);
+        }
+        if kind == ErrorKind::Busy && self.gives_no_way(asking) {
+            let what = format!("{who}: {} is busy, and only lingers", plan.name);
+            self.fail(super::GIVES_WAY, what);
         }
         if kind == ErrorKind::Unavailable && self.is_still_there(asking, now) {
             let what = format!("{who}: who is first in {} is still there", plan.name);

@@ -46,6 +46,7 @@ impl Ledger {
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.left_free(state, now));
         found = found.or_else(|| self.left_waiting(state, now));
+        found = found.or_else(|| self.goes_elsewhere(state, now));
         found = found.or_else(|| self.nested(state, now)).or_else(|| self.turns_left(state, now));
         found = found.or_else(|| self.waits_for_the_lost(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));

@@ -143,6 +143,9 @@ pub(super) struct State {
     pub(super) room: BTreeMap<usize, u64>,
     /// When it was looked at last whether there is room.
     pub(super) looked_for_room: u64,
+    /// Since when a process waits for a lock without a node, though it is connected; and when that was looked at last.
+    pub(super) behind: BTreeMap<(usize, ProcessId), u64>,
+    pub(super) looked_behind: u64,
     /// Who holds inside of whom.
     pub(super) scopes: Scopes,
     /// How many nodes were gone when everything was looked at, and how many of them others had deleted.

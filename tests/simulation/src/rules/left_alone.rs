@@ -10,10 +10,10 @@ use crate::executor::Process;
 use crate::workload::{BESIDE, Family, LockPlan};
 
 /// How long before its deadline a caller asks who holds the lock, at most.
-const AHEAD: u64 = Duration::from_millis(500).as_micros() as u64;
+pub(super) const AHEAD: u64 = Duration::from_millis(500).as_micros() as u64;
 
 /// How long it takes to hear of a deletion, at most.
-const HEARD: u64 = 60_000;
+pub(super) const HEARD: u64 = 60_000;
 
 /// Whoever has longer to wait is told in time who is in the way, however slow the network is.
 const SLOW: u64 = 200_000;

@@ -1,7 +1,8 @@
 //! A lock that lingers.
 
 use super::Rule;
-use super::asking::{Ask, LONG_WAIT};
+use super::asking::{Ask, Asking, LONG_WAIT};
+use super::grants::UNDER_WAY;
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::Ended;
@@ -26,6 +27,9 @@ impl Lingering {
     }
 }
 
+/// How long somebody who asks once waits for what lingers, at least.
+const GIVES_WAY: u64 = 90_000;
+
 /// A task that is woken runs by then.
 const SOON: u64 = 50_000;
 
@@ -35,7 +39,9 @@ impl Ledger {
         let (entry, now) = (&held.entry, self.world.now());
         // Who is asked to let go keeps nothing, also if it has not heard of it yet.
         let asked = entry.view.is_revoked() || held.wished.is_some();
-        if !self.plans[entry.lock].lingers || asked || !entry.view.is_valid() {
+        // Where others do not let it linger, it depends on them.
+        let lingers = self.plans[entry.lock].lingers && !self.plans[entry.lock].tried;
+        if !lingers || asked || !entry.view.is_valid() {
             return;
         }
         let lingering = Lingering {
@@ -48,6 +54,25 @@ impl Ledger {
             doubted: false,
         };
         self.lock().lingering.push(lingering);
+    }
+
+    /// Whether somebody who asks once is told too soon that a lock is busy, which nobody has or wants.
+    pub(super) fn gives_no_way(&self, mine: &Asking) -> bool {
+        let (state, now) = (self.lock(), self.world.now());
+        let Some(ask) = state.asks.get(&mine.id) else { return false };
+        let plan = &self.plans[ask.lock];
+        let asks_once = plan.lingers && plan.tried && ask.until == 0 && !ask.may_hold;
+        if !asks_once || now > ask.since + GIVES_WAY || self.store.faults() > 0 {
+            return false;
+        }
+        let before = ask.since.saturating_sub(UNDER_WAY);
+        let wanted = |(id, other): (&u64, &Ask)| *id != mine.id && other.lock == ask.lock;
+        let mut asked = state.asked.iter().filter(|((lock, _), _)| *lock == ask.lock);
+        let is_used = state.asks.iter().any(wanted)
+            || asked.any(|(_, at)| *at >= before)
+            || state.let_go.get(&ask.lock).is_some_and(|at| *at >= before)
+            || state.held.values().any(|held| held.entry.lock == ask.lock);
+        !is_used
     }
 
     /// A node that lingers goes when its time is over, when somebody queues behind it, and when the

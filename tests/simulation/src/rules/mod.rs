@@ -3,6 +3,7 @@
 mod asking;
 mod check;
 mod closed;
+mod elsewhere;
 mod free;
 mod grants;
 mod kept_out;
@@ -115,6 +116,8 @@ rules! {
     NAMED = "holder-is-named", "somebody else holds the lock | try later; `holder()` says who, if it is known";
     /// A lock that lingers is kept.
     LINGERS = "lingers", "keeps the node for this time after the last release, or until another process queues for it";
+    /// Who asks once for a lock that only lingers gets it.
+    GIVES_WAY = "gives-way", "zklock waits at most 100 ms for such a node to be deleted";
     /// Who breaks a lock deletes nothing else.
     EXACT = "breaks-exactly", "deletes the node of a holder that hangs, exactly the one that the list shows";
     /// Who waits for itself by another handle is told.
@@ -149,6 +152,8 @@ rules! {
     ANSWERS = "answers-are-not-awaited", "A server or a proxy may lose a single reply although the connection lives on. zklock acts after a sixth of the session timeout (at most one second)";
     /// A connection that is silent is not used while another one is served.
     LANES = "served-connections-first", "A lane that is not served, because its connection is down or its server is silent, is not used while another one is served.";
+    /// Who waits by a connection that gets no session goes on by another one.
+    ELSEWHERE = "goes-elsewhere", "whoever waits for it goes on by another one after a second, and queues up there anew";
     /// A server that was left because it differs is not used again.
     DIVERGED = "diverged-servers-are-left", "everything else moves to another server, and a server that still shows the node is not used again.";
     /// A reader is not let in to write.

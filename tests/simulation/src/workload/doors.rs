@@ -226,13 +226,22 @@ impl Task {
         })
     }
 
-    /// Whether the node that is in the way is there, of a session that its client has given up and the servers have
-    /// not.
-    fn is_left(&self, name: &str, error: &LockError) -> bool {
+    /// Whether the node that is in the way is there, of a session that the servers have not given up, and its client
+    /// has, or its process uses it no more: one that stood still for too long opens another, and its deletions wait.
+    fn is_left(&self, call: &Call<'_>, error: &LockError) -> bool {
         let ensemble = self.crew.ledger.store().ensemble();
-        error.holder().is_some_and(|holder| {
-            let life = ensemble.life(&format!("/zklock/doors/{name}/{}", holder.node), None);
-            life.is_some_and(|life| life.gone.is_none() && !ensemble.has_client(life.owner))
+        let used = self.session.zookeeper_session().map(|used| used.id);
+        let has_stood_still = self.process.pauses() > call.since.1;
+        // Who waits for a permit is not told by whose node.
+        let node = error.holder().map(|holder| &*holder.node);
+        let nodes = ensemble.ephemerals(&format!("/zklock/doors/{}/", call.name));
+        let mut nodes = nodes.iter().filter(|path| node.is_none_or(|node| path.ends_with(node)));
+        nodes.any(|path| {
+            ensemble.life(path, None).is_some_and(|life| {
+                let owner = life.owner;
+                let is_unused = used != Some(owner) && ensemble.is_of(owner, &self.process);
+                !ensemble.has_client(owner) || has_stood_still && is_unused
+            })
         })
     }
 
@@ -276,7 +285,7 @@ impl Task {
             // The others who come in by this door.
             Err(error) if error.is_busy() && door == 4 => self.crew.ledger.refused(),
             // Where its session was replaced, the servers perhaps keep a node of the one before.
-            Err(error) if error.is_busy() && self.is_left(&call.name, &error) => {
+            Err(error) if error.is_busy() && self.is_left(&call, &error) => {
                 self.crew.ledger.refused();
             }
             Err(error) if error.kind() == ErrorKind::HeldTooLong => {}

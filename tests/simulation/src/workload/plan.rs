@@ -64,8 +64,10 @@ pub struct LockPlan {
     pub family: Family,
     /// Its options.
     pub options: LockOptions,
-    /// Whether it lingers: then nobody asks once.
+    /// Whether it lingers: then nobody asks once, as a rule.
     pub lingers: bool,
+    /// Whether only some of those who use it let it linger, and others ask once.
+    pub tried: bool,
     /// How it is laid out.
     pub layout: Layout,
     /// Whether a mutex of the same name is used beside the read/write lock, which excludes it.
@@ -106,6 +108,7 @@ impl LockPlan {
                 family: Family::Mutex,
                 options: usual,
                 lingers: false,
+                tried: profile.tries,
                 layout: Layout::Curator,
                 mixed: false,
                 limited_at: false,
@@ -121,7 +124,8 @@ impl LockPlan {
                 None if profile.marks => plan.draw_marks(world),
                 None if profile.limits => plan.draw_limits(world),
                 None if profile.turns => plan.draw_turns(world),
-                None if profile.lingers => plan.draw_lingering(world),
+                // A semaphore cannot.
+                None if profile.lingers && !plan.has_permits() => plan.draw_lingering(world),
                 None => plan.draw_options(world, profile),
             }
             locks.push(plan);
@@ -296,6 +300,13 @@ impl LockPlan {
     pub fn is_of_a_reader(&self, path: &str) -> bool {
         let signs = ["__READ__", "__rlock__", "read-node", "-R-"];
         self.family == Family::ReadWrite && signs.iter().any(|sign| path.contains(sign))
+    }
+
+    /// The same for those who do not let it linger.
+    pub fn for_a_try(&self) -> LockPlan {
+        let mut plan = self.clone();
+        plan.options.linger = None;
+        plan
     }
 
     /// How long it lingers, in microseconds.

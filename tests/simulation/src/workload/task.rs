@@ -240,7 +240,7 @@ impl Task {
         };
         // Something is answered between two faults that are close together.
         let (times, step) = match self.crew.profile.kinds_of_faults {
-            Faults::Late => (60, 300),
+            Faults::Late | Faults::Dozes => (60, 300),
             _ => (30, 60),
         };
         for _ in 0..times {
@@ -269,7 +269,7 @@ impl Task {
         let times = if self.crew.profile.hasty { [1, 2, 3, 4] } else { [5, 50, 300, 2_000] };
         let timeout = Duration::from_millis(times[self.choose(4) as usize]);
         let (mut how, tries) = (self.choose(8), 1 + self.choose(2));
-        if how == 3 && plan.lingers {
+        if how == 3 && plan.lingers && !plan.tried {
             // What lingers cannot be tried.
             how = 4;
         }
@@ -280,7 +280,9 @@ impl Task {
             how = 7;
         }
         let cut = Cut::of(world.seldom(20, self.crew.profile.cancels));
-        let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
+        let lets_go = plan.tried && (how == 3 || self.choose(2) == 1);
+        let used = if lets_go { &plan.for_a_try() } else { plan };
+        let asked = match used.lock(world, &self.session, Some((timeout, tries))) {
             Ok(asked) => asked,
             Err(error) => return self.refuse(lock, &error),
         };
