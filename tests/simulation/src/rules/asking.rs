@@ -268,6 +268,8 @@ impl Ledger {
         let ensemble = self.store.ensemble();
         let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
         alone &= is_told_of && (is_clean || is_new && nobody_else && one_session);
+        // One that stood still for too long opens another session, and its deletions in the old one may be under way.
+        alone &= one_session || process.pauses() == 0;
         // What a call before left in doubt, because an answer is missing, is looked for before it is deleted, and
         // the answer to that may be missing as well.
         let before = since.saturating_sub(2 * self.timeout);
