@@ -475,7 +475,7 @@ async fn a_lock_is_busy_with_its_holder_though_another_has_left_unheard() {
         crate::spawn(async move { wanted.acquire_timeout(Duration::from_millis(500)).await });
     sleep(Duration::from_millis(50)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    faults.inject(Fault::forget_reply().on(Op::Children));
+    faults.inject(Fault::forget_reply().on(Op::Children).times(99));
     for gone in &paths[1..] {
         raw.delete(gone).await.unwrap();
     }
