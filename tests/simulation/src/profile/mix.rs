@@ -508,9 +508,9 @@ pub const MIX: &[Profile] = &[
     Profile {
         name: "full",
         processes: 2,
-        tasks: 16,
-        rounds: 3,
-        locks: 16,
+        tasks: 10,
+        rounds: 2,
+        locks: 10,
         kinds_of_faults: Faults::Full,
         faults: 3,
         strikes: 0,
