@@ -335,7 +335,8 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let sessions = ensemble.sessions_of(&process);
             let which = fault.which as usize % sessions.len().max(1);
             let Some(session) = sessions.get(which).filter(|_| sessions.len() > 1) else { return };
-            store.opens_no_more(&process, fault.long);
+            store.disturb(until);
+            ensemble.opens_no_more(&process, fault.long);
             store.kill(*session);
         }
         Kind::Deafen => {

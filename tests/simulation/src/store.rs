@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ensemble::{Ensemble, Gone, Life, Tally};
-use crate::executor::{Process, ProcessId, World};
+use crate::executor::World;
 
 /// There are no more locks than this.
 pub(crate) const MOST_LOCKS: usize = 16;
@@ -41,8 +41,6 @@ struct Done {
     unheard: Option<u64>,
     /// Whether anything befell a server.
     servers: bool,
-    /// Until when processes get no more sessions.
-    full: BTreeMap<ProcessId, u64>,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
     /// The same, as far as requests and their answers are concerned.
@@ -117,19 +115,6 @@ impl Store {
     pub fn strike_server(&self, until: u64) {
         self.lock().servers = true;
         self.disturb(until);
-    }
-
-    /// Lets no server open another session for a process, for so long.
-    pub fn opens_no_more(&self, process: &Process, long: u64) {
-        let until = self.world.now() + long;
-        self.disturb(until);
-        self.lock().full.insert(process.id(), until);
-        self.ensemble.opens_no_more(process, long);
-    }
-
-    /// Whether no server opens another session for a process.
-    pub fn gets_no_session(&self, process: &Process, now: u64) -> bool {
-        self.lock().full.get(&process.id()).is_some_and(|until| now < *until)
     }
 
     /// Whether anything ever befell a server.

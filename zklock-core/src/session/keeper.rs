@@ -93,7 +93,8 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
         // After the time of a lease, an answer proves nothing any more.
         let lease = generation.lease().timing().lease;
         pending.retain(|(sent, _)| now < *sent + lease);
-        let (next_message, answer) = generation.awake(now, link, &mut at_once).await;
+        let speaks = link == Link::Up && std::mem::take(&mut at_once);
+        let (next_message, answer) = generation.awake(now, link, speaks).await;
         pending.extend(answer.map(|answer| (now, answer)));
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;

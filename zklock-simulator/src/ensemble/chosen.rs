@@ -92,24 +92,7 @@ impl Machine {
     }
 }
 
-impl Machine {
-    /// Whether no server opens another session for the process of a connection.
-    pub(super) fn opens_no_more(&self, wire: u64) -> bool {
-        let until = self.wires.get(&wire).and_then(|wire| self.full.get(&wire.process));
-        until.is_some_and(|until| self.now < *until)
-    }
-}
-
 impl Ensemble {
-    /// Lets no server open another session for a process, for so long. Those that it has go on.
-    pub fn opens_no_more(&self, process: &Process, long: u64) {
-        self.0.act(|machine| {
-            machine.say(|| format!("FAULT {}: no server opens another session", process.id()));
-            let until = machine.now + long;
-            machine.full.insert(process.id().0, until);
-        });
-    }
-
     /// Below this path, nodes are asked for in the order of the calls.
     pub fn keeps_order(&self, below: String) {
         self.0.act(|machine| machine.chosen.ordered.insert(below));

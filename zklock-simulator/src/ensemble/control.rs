@@ -139,6 +139,20 @@ impl Ensemble {
         });
     }
 
+    /// Lets no server open another session for a process, for so long. Those that it has go on.
+    pub fn opens_no_more(&self, process: &Process, long: u64) {
+        self.0.act(|machine| {
+            machine.say(|| format!("FAULT {}: no server opens another session", process.id()));
+            let until = machine.now + long;
+            machine.full.insert(process.id().0, until);
+        });
+    }
+
+    /// Whether no server opens another session for a process.
+    pub fn gets_no_session(&self, process: &Process) -> bool {
+        self.0.look(|machine| machine.gets_no_session(process.id().0))
+    }
+
     /// Lets nothing through between a process and a server, to it and from it, or lets it through
     /// again. What was sent meanwhile then arrives, in order, where both ends still want it.
     pub fn block(&self, process: &Process, server: usize, to_server: bool, to_client: bool) {

@@ -6,7 +6,7 @@ use zklock_core::coordinator::operation::Operation;
 use zklock_core::coordinator::request_error::RequestError;
 
 use super::frames::{Answer, Hello, ToClient, ToPeer, ToServer};
-use super::machine::Machine;
+use super::machine::{Machine, Wire};
 use super::prepare::{Author, Write};
 use super::server::{Connection, Pending, Role};
 use super::txn::{Applied, Origin, Path, SESSION_MOVED};
@@ -67,9 +67,15 @@ impl Machine {
         }
     }
 
+    /// Whether no server opens another session for a process.
+    pub(super) fn gets_no_session(&self, process: u32) -> bool {
+        self.full.get(&process).is_some_and(|until| self.now < *until)
+    }
+
     fn connect(&mut self, at: usize, id: u64, mut hello: Hello) {
         let bounds = (self.options.min_timeout, self.options.max_timeout);
-        let is_full = hello.session == 0 && self.opens_no_more(id);
+        let is_full = |wire: &Wire| self.gets_no_session(wire.process);
+        let is_full = hello.session == 0 && self.wires.get(&id).is_some_and(is_full);
         let server = &mut self.servers[at];
         // Who has seen more than this server knows is sent away.
         if hello.seen > server.tree.zxid || is_full {

@@ -10,6 +10,15 @@ use crate::process::{Part, Process};
 /// Too long for any test to wait for an expiry.
 const LONG: Duration = Duration::from_secs(60);
 
+/// After a close that began to wait for the servers at `start`.
+async fn no_session_is_left(bed: &Bed, start: Instant) {
+    if start.elapsed() >= CLOSE {
+        // The goodbye was not answered in time, on a machine that stands still.
+        until("no session", || bed.server().sessions().is_empty().then_some(())).await;
+    }
+    assert_eq!(bed.server().sessions(), []);
+}
+
 #[tokio::test]
 async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node() {
     let bed = Bed::shared("exits");
@@ -96,11 +105,7 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     opening.release();
     let start = Instant::now();
     closing.await;
-    if start.elapsed() >= CLOSE {
-        // The goodbye was not answered in time, on a machine that stands still.
-        until("no session", || bed.server().sessions().is_empty().then_some(())).await;
-    }
-    assert_eq!(bed.server().sessions(), []);
+    no_session_is_left(&bed, start).await;
     bed.end().await;
 }
 
@@ -123,11 +128,7 @@ async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
     assert!(early.is_err() && ending.hits() == 1, "closed with a session left behind");
     ending.release();
     closing.await;
-    if start.elapsed() >= CLOSE {
-        // The goodbye was not answered in time, on a machine that stands still.
-        until("no session", || bed.server().sessions().is_empty().then_some(())).await;
-    }
-    assert_eq!(bed.server().sessions(), []);
+    no_session_is_left(&bed, start).await;
     bed.end().await;
 }
 

@@ -71,6 +71,20 @@ const UNANSWERED: Profile = Profile {
     ..GENERAL
 };
 
+/// Tasks that hold one lock for long and commit all the time, while a follower is cut off that knows of them.
+const CUT_OFF: Profile = Profile {
+    servers: 3,
+    tasks: 2,
+    locks: 1,
+    traffic: true,
+    strikes: 0,
+    cancels: 0,
+    long: 800,
+    faults: 3,
+    drift: ALLOWED,
+    ..GENERAL
+};
+
 /// The profiles of the usual mix.
 pub const MIX: &[Profile] = &[
     GENERAL,
@@ -477,34 +491,8 @@ pub const MIX: &[Profile] = &[
         drift: ALLOWED,
         ..GENERAL
     },
-    Profile {
-        name: "late-delivery",
-        servers: 3,
-        tasks: 2,
-        locks: 1,
-        traffic: true,
-        kinds_of_faults: Faults::Late,
-        strikes: 0,
-        cancels: 0,
-        long: 800,
-        faults: 3,
-        drift: ALLOWED,
-        ..GENERAL
-    },
-    Profile {
-        name: "dozes",
-        servers: 3,
-        tasks: 2,
-        locks: 1,
-        traffic: true,
-        kinds_of_faults: Faults::Dozes,
-        strikes: 0,
-        cancels: 0,
-        long: 800,
-        faults: 3,
-        drift: ALLOWED,
-        ..GENERAL
-    },
+    Profile { name: "late-delivery", kinds_of_faults: Faults::Late, ..CUT_OFF },
+    Profile { name: "dozes", kinds_of_faults: Faults::Dozes, ..CUT_OFF },
     Profile {
         name: "full",
         processes: 2,

@@ -22,16 +22,15 @@ impl Ledger {
         let ensemble = self.store.ensemble();
         let is_behind = |ask: &Ask| {
             let (plan, process) = (&self.plans[ask.lock], &ask.process);
-            let waits =
-                ask.until > now && !ask.may_hold && self.store.gets_no_session(process, now);
+            let waits = ask.until > now && !ask.may_hold && ensemble.gets_no_session(process);
             waits && plan.layout != Layout::OneNode && !plan.rests() && !plan.has_permits() && {
                 let sessions = ensemble.sessions_of(process);
                 let served = sessions.iter().any(|session| !ensemble.is_down(*session));
                 served && ensemble.made_since(&plan.queue(), 0, process).is_empty()
             }
         };
-        let behind: Vec<_> = state.asks.values().filter(|ask| is_behind(ask)).collect();
-        let behind: Vec<_> = behind.iter().map(|ask| (ask.lock, ask.process.id())).collect();
+        let behind = state.asks.values().filter(|ask| is_behind(ask));
+        let behind: Vec<_> = behind.map(|ask| (ask.lock, ask.process.id())).collect();
         state.behind.retain(|place, _| behind.contains(place));
         for place in behind {
             state.behind.entry(place).or_insert(now);

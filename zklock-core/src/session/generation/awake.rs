@@ -28,17 +28,15 @@ impl Generation {
         self: &Arc<Self>,
         now: Instant,
         link: Link,
-        at_once: &mut bool,
+        at_once: bool,
     ) -> (Instant, Option<Pending>) {
         self.told_standing.store(0, Ordering::Release);
         if self.self_aware {
             return (Instant::FAR, None);
         }
         let mut answer = None;
-        let is_up = link == Link::Up;
-        if is_up && *at_once || now >= self.standstill.due() {
-            if is_up {
-                *at_once = false;
+        if at_once || now >= self.standstill.due() {
+            if link == Link::Up {
                 // A read, which the server answers by itself, if it has answered the writes before it.
                 let (this, reply) = (self.clone(), self.patient.acl("/"));
                 let heard: Pending = Box::pin(async move {
