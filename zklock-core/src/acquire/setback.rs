@@ -45,7 +45,9 @@ pub(crate) fn setback(error: RequestError) -> Setback {
         }
         RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.in_short()),
         RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
-        RequestError::Unimplemented => failed(ErrorKind::Unsupported, error.in_short()),
+        RequestError::Unimplemented | RequestError::LocalSession => {
+            failed(ErrorKind::Unsupported, error.in_short())
+        }
         RequestError::NoChildrenForEphemerals => failed(
             ErrorKind::InvalidName,
             "the lock's directory is an ephemeral node, which cannot have children; delete that \
@@ -67,6 +69,7 @@ mod tests {
             (RequestError::InvalidAcl, ErrorKind::Unauthorized),
             (RequestError::BadArguments(String::new()), ErrorKind::InvalidName),
             (RequestError::Unimplemented, ErrorKind::Unsupported),
+            (RequestError::LocalSession, ErrorKind::Unsupported),
         ] {
             let told = refused(error.clone()).map(|told| told.kind());
             assert_eq!(told, Some(kind), "{error}");

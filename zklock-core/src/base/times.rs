@@ -73,6 +73,24 @@ pub fn leave(session_timeout: Duration, several: bool) -> Duration {
     }
 }
 
+/// For how long a client that leaves a silent connection after this time may have received nothing while it is
+/// connected: it looks at each of eight ticks.
+pub fn silent(leave: Duration) -> Duration {
+    leave * 9 / 8
+}
+
+/// How long after the last message from a server a session is given up, if none lets it in: a little before
+/// the client library does, which takes 7/5 of the session timeout. The server has ended it by then.
+pub fn give_up(session_timeout: Duration) -> Duration {
+    session_timeout.saturating_mul(69) / 50
+}
+
+/// The longest time that an attempt to open a session may take: a little less than the client library
+/// gives it, which is a session timeout.
+pub fn dial(session_timeout: Duration) -> Duration {
+    session_timeout / 10 * 9
+}
+
 /// The library sends a ping after that time at the latest, and not after three ticks.
 const LATEST_PING: Duration = s(10);
 

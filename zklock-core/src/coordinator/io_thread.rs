@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::coordinator::client_task::watched;
 use crate::coordinator::wakes::{self, wake_callers};
 
 static COUNT: AtomicU64 = AtomicU64::new(1);
@@ -59,7 +60,7 @@ struct ClientTasks(IoHandle);
 
 impl spawns_core::Spawn for ClientTasks {
     fn spawn(&self, task: spawns_core::Task) {
-        self.0.spawn(Box::into_pin(task.future));
+        self.0.spawn(watched(Box::into_pin(task.future)));
     }
 }
 

@@ -2,6 +2,7 @@
 //! embedded in memory.
 
 pub mod access;
+pub(crate) mod client_task;
 pub mod connector;
 pub mod io_thread;
 pub(crate) mod limits;

@@ -48,6 +48,12 @@ pub enum RequestError {
     /// The server is too old to know the request.
     #[error("the server does not know the request: ZooKeeper 3.5.3 or later is needed")]
     Unimplemented,
+    /// The server knows the session alone, and such a session has no ephemeral nodes.
+    #[error(
+        "the server opens local sessions, which cannot have ephemeral nodes: it needs \
+         localSessionsUpgradingEnabled=true"
+    )]
+    LocalSession,
     /// One operation of a `multi` failed, so none was applied.
     #[error("operation {index}: {error}")]
     Multi {

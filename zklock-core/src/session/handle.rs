@@ -408,6 +408,10 @@ impl Session {
     /// pending deletions are completed, and a connection that is being opened is closed. A plain body,
     /// or one with `on_lost = finish`, goes on without the lock: call [`drain`](Session::drain) first.
     ///
+    /// The ZooKeeper session ends before this returns, if the server answers within a second. While a future of a
+    /// look at a lock or of a fenced write is under way that is neither polled nor dropped, the client library does
+    /// not close it: then it is given up after a session timeout, and expires.
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();

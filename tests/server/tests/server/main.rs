@@ -18,6 +18,7 @@ mod busy_day;
 mod by_default;
 mod chaos;
 mod checklist;
+mod client_ends;
 mod closing;
 mod connecting;
 mod cost;

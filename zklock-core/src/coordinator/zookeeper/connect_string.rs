@@ -1,6 +1,6 @@
 //! The connect string: the servers, and the chroot.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::coordinator::request_error::RequestError;
 
@@ -100,6 +100,25 @@ fn is_host_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
+/// The first of the servers whose name no certificate can contain. With such a name the client library panics.
+pub(super) fn without_certificate(servers: &[String]) -> Option<&str> {
+    let hosts = servers.iter().filter_map(|server| server.rsplit_once(':'));
+    hosts.map(|(host, _)| host).find(|host| !can_be_certified(host))
+}
+
+fn can_be_certified(host: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    host.starts_with('[')
+        || host.parse::<Ipv4Addr>().is_ok()
+        || host.len() <= 253
+            && name.split('.').all(is_label)
+            && !name.rsplit('.').next().is_some_and(is_number)
+}
+
 fn read_port(text: &str) -> Result<u16, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<u16>() {
@@ -137,6 +156,19 @@ fn read_chroot(text: &str) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_no_certificate_contains_are_found() {
+        let servers = |hosts: &[&str]| -> Vec<String> {
+            hosts.iter().map(|host| format!("{host}:2281")).collect()
+        };
+        let good = ["zk1", "zk_1.example.com", "zk.example.com.", "10.0.0.1", "[::1]", "1a"];
+        assert_eq!(without_certificate(&servers(&good)), None);
+        let long = "a".repeat(64);
+        for bad in ["10.1", "zk.1", "zk-", "-zk", "zk..a", "7", ".", &long] {
+            assert_eq!(without_certificate(&servers(&["zk1", bad])), Some(bad));
+        }
+    }
 
     #[test]
     fn good_strings_are_normalized() {

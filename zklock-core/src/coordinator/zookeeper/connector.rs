@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_io::Timer;
 use futures_lite::future::or;
-use zookeeper_client::Client;
+use zookeeper_client::{Client, SessionState};
 
 use super::connect_string::{ConnectString, parse};
 use super::coordinator::ZooKeeperCoordinator;
@@ -16,6 +16,7 @@ use super::options::ZooKeeperOptions;
 use super::probe::{ProbeResult, probe};
 use crate::base::times;
 use crate::base::unharmed::unharmed;
+use crate::coordinator::client_task::ClientTask;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::request_error::RequestError;
@@ -32,6 +33,9 @@ pub struct ZooKeeperConnector {
     servers: ConnectString,
     attempts: Attempts,
 }
+
+/// A session that was opened, and the client library's task that serves it.
+type Opened = (Client, Arc<ClientTask>);
 
 /// The number of calls that have chosen servers, and may have been given a session.
 type Attempts = Arc<AtomicUsize>;
@@ -73,7 +77,9 @@ impl ZooKeeperConnector {
             let (last, refused) = (None, None);
             let mut search = Search { options, servers, attempts, results, last, refused };
             match within(options.connect_timeout, search.run()).await {
-                Some(Ok(client)) => Ok(ZooKeeperCoordinator::new(client, &options.acl)),
+                Some(Ok((client, task))) => {
+                    Ok(ZooKeeperCoordinator::new(client, task, &options.acl))
+                }
                 Some(Err(error)) => Err(error),
                 None => Err(search.refused.take().unwrap_or_else(|| search.in_vain())),
             }
@@ -107,7 +113,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Tries until a session is open or the error is final.
-    async fn run(&mut self) -> Result<Client, RequestError> {
+    async fn run(&mut self) -> Result<Opened, RequestError> {
         let start = Instant::now();
         let look = (self.options.connect_timeout / 4).min(times::PROBE);
         let mut pause = times::CONNECT.0;
@@ -122,13 +128,13 @@ impl Search<'_> {
                 let refused = &mut self.refused;
                 let attempt = attempt(self.options, self.servers, &candidates, refused);
                 match within(share, attempt).await {
-                    Some(Ok(client)) => {
+                    Some(Ok(opened)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
                             let what = "some servers did not answer, and this ZooKeeper session \
                                         does not use them";
                             unharmed(|| tracing::warn!(servers, "{what}"));
                         }
-                        return Ok(client);
+                        return Ok(opened);
                     }
                     Some(Err(error)) if error.is_definite() => return Err(error),
                     // If the server ended the connection, or TLS failed, the client library reports
@@ -207,25 +213,25 @@ async fn attempt(
     servers: &ConnectString,
     candidates: &[&str],
     refused: &mut Option<RequestError>,
-) -> Result<Client, RequestError> {
-    let client = granted(options, servers, candidates).await?;
+) -> Result<Opened, RequestError> {
+    let opened = granted(options, servers, candidates).await?;
     // The client library accepts any chroot; a missing one would appear later, as a parent that
     // cannot be created.
-    let why = match shows_root(&client).await.map_err(request_error) {
-        Ok(true) => return Ok(client),
+    let why = match shows_root(&opened.0).await.map_err(request_error) {
+        Ok(true) => return Ok(opened),
         Ok(false) => RequestError::NoNode,
         Err(error) => error,
     };
     // It is told also where there is no time for the rest.
     *refused = why.is_definite().then(|| why.clone());
-    close(client, options).await;
+    close(opened, options).await;
     Err(why)
 }
 
 /// Closes a session that is not used. Whoever closes the lane meanwhile waits for that, because nobody else knows
 /// of the session.
-async fn close(client: Client, options: &ZooKeeperOptions) {
-    ZooKeeperCoordinator::new(client, &options.acl).close().await;
+async fn close((client, task): Opened, options: &ZooKeeperOptions) {
+    ZooKeeperCoordinator::new(client, task, &options.acl).close().await;
 }
 
 /// How often a session is opened until one has the timeout that it asks for. Servers of different settings may
@@ -242,7 +248,7 @@ async fn granted(
     options: &ZooKeeperOptions,
     servers: &ConnectString,
     candidates: &[&str],
-) -> Result<Client, RequestError> {
+) -> Result<Opened, RequestError> {
     let several = candidates.len() > 1;
     let mut timeout = options.session_timeout;
     for _ in 0..DIALS {
@@ -258,13 +264,22 @@ async fn granted(
             connector = connector.with_fail_eagerly();
         }
         let cluster = servers.to_client(candidates, times);
-        let client = dial(connector, options, &cluster).await.map_err(request_error)?;
+        // Where each attempt fails at once, the library would not end after its own time: so this one is
+        // looked at first, and is shorter.
+        let dialled = ClientTask::of(Box::pin(dial(connector, options, &cluster)));
+        let (client, task) = match before(times::dial(timeout), dialled).await {
+            Some((client, task)) => (client.map_err(request_error)?, task),
+            None => return Err(request_error(zookeeper_client::Error::Timeout)),
+        };
+        let state = client.state_watcher();
+        let is_connected = move || state.peek_state() == SessionState::SyncConnected;
+        task.serves(client.session_timeout(), leave, is_connected);
         // The protocol counts milliseconds.
         if client.session_timeout().as_millis() == timeout.as_millis() {
-            return Ok(client);
+            return Ok((client, task));
         }
         timeout = client.session_timeout();
-        close(client, options).await;
+        close((client, task), options).await;
     }
     Err(RequestError::Unreachable("each server grants another session timeout".to_owned()))
 }
@@ -303,6 +318,15 @@ async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> 
         None
     })
     .await
+}
+
+/// The same, but does not begin with it any more when the time is over.
+async fn before<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let over = async {
+        Timer::after(limit).await;
+        None
+    };
+    or(over, async { Some(work.await) }).await
 }
 
 /// Opens a session with TLS and SASL, if they are configured.

@@ -4,11 +4,10 @@ use std::fmt::{self, Write as _};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_io::Timer;
 use futures_lite::future::or;
-use tokio::sync::watch;
 use zookeeper_client as zk;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
@@ -18,6 +17,7 @@ use super::sent::sent;
 use super::watch::watch as watched;
 use crate::base::times;
 use crate::coordinator::access::AclEntry;
+use crate::coordinator::client_task::ClientTask;
 use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::link::Link;
 use crate::coordinator::node::{Created, NodeKind, Stat};
@@ -38,8 +38,7 @@ pub struct ZooKeeperCoordinator {
     /// `None` once closed. Shared by all requests, because cloning the client is expensive.
     client: Mutex<Option<Arc<Client>>>,
     state: StateWatcher,
-    /// Why the session is over, if the client library does not report it.
-    over: Arc<watch::Sender<Option<Link>>>,
+    task: Arc<ClientTask>,
     session_id: i64,
     session_timeout: Duration,
     acl: Arc<[zk::Acl]>,
@@ -56,10 +55,10 @@ impl fmt::Debug for ZooKeeperCoordinator {
 }
 
 impl ZooKeeperCoordinator {
-    pub(super) fn new(client: Client, acl: &Acl) -> Self {
+    pub(super) fn new(client: Client, task: Arc<ClientTask>, acl: &Acl) -> Self {
         ZooKeeperCoordinator {
             state: client.state_watcher(),
-            over: Arc::new(watch::Sender::new(None)),
+            task,
             session_id: client.session_id().0,
             session_timeout: client.session_timeout(),
             acl: acl.to_client().into(),
@@ -80,21 +79,31 @@ impl ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let over = self.over.clone();
-        sent(async move { ask(client).await.map_err(|error| failed(&over, error)) })
+        let (task, asked) = (self.task.clone(), Instant::now());
+        sent(async move { answered(&task, asked, ask(client).await) })
     }
 }
 
-fn failed(over: &watch::Sender<Option<Link>>, error: zk::Error) -> RequestError {
-    bury(over, &error);
-    request_error(error)
+/// The result of a request.
+fn answered<T>(
+    task: &ClientTask,
+    asked: Instant,
+    result: Result<T, zk::Error>,
+) -> Result<T, RequestError> {
+    if result.is_ok() {
+        task.received_after(asked);
+    }
+    result.map_err(|error| {
+        bury(task, &error);
+        request_error(error)
+    })
 }
 
 /// Records that the client library has died without reporting it. It can no longer close its
 /// session, which is therefore treated as expired, as it will be.
-fn bury(over: &watch::Sender<Option<Link>>, error: &zk::Error) {
+fn bury(task: &ClientTask, error: &zk::Error) {
     if is_zombie(error) {
-        over.send_if_modified(|over| over.replace(Link::Expired).is_none());
+        task.end(Link::Expired);
     }
 }
 
@@ -190,8 +199,9 @@ impl Coordinator for ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let (deleted, over) = (client.delete(path, None), self.over.clone());
-        Box::pin(async move { deleted.await.map_err(|error| failed(&over, error)) })
+        let (task, asked) = (self.task.clone(), Instant::now());
+        let deleted = client.delete(path, None);
+        Box::pin(async move { answered(&task, asked, deleted.await) })
     }
 
     fn children(&self, path: &str) -> Reply<Vec<String>> {
@@ -200,7 +210,7 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
-        let (path, over) = (path.to_owned(), self.over.subscribe());
+        let (path, over) = (path.to_owned(), self.task.over().subscribe());
         self.send(move |client| async move {
             let (names, watcher) = client.list_and_watch_children(&path).await?;
             Ok((names, watched(watcher, over)))
@@ -216,7 +226,7 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        let (path, over) = (path.to_owned(), self.over.subscribe());
+        let (path, over) = (path.to_owned(), self.task.over().subscribe());
         self.send(move |client| async move {
             let (data, found, watcher) = client.get_and_watch_data(&path).await?;
             Ok((data, stat(&found), watched(watcher, over)))
@@ -248,7 +258,7 @@ impl Coordinator for ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let (acl, over) = (self.acl.clone(), self.over.clone());
+        let (acl, task) = (self.acl.clone(), self.task.clone());
         sent(async move {
             let results = match write_all(&client, &acl, &operations) {
                 Ok(written) => written.await,
@@ -256,7 +266,7 @@ impl Coordinator for ZooKeeperCoordinator {
             };
             results.map(drop).map_err(|error| {
                 if let zk::MultiWriteError::RequestFailed { source } = &error {
-                    bury(&over, source);
+                    bury(&task, source);
                 }
                 multi_error(error)
             })
@@ -269,12 +279,12 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     fn link(&self) -> Link {
-        let over = *self.over.borrow();
+        let over = *self.task.over().borrow();
         link(over, self.state.peek_state())
     }
 
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
-        let (mut state, mut over) = (self.state.clone(), self.over.subscribe());
+        let (mut state, mut over) = (self.state.clone(), self.task.over().subscribe());
         Box::pin(async move {
             loop {
                 let now = link(*over.borrow_and_update(), state.state());
@@ -306,14 +316,13 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     /// Waits at most one second for the server's reply. A session that is not connected at this
-    /// time cannot be closed, and expires.
+    /// time cannot be closed, and expires; so does one of which a caller keeps a reply for a session timeout.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.over.send_if_modified(|over| {
-            let first = over.is_none();
-            over.get_or_insert(Link::Closed);
-            first
-        });
+        self.task.end(Link::Closed);
+        // The client library closes the session when nobody waits for a reply: its callers do so no longer
+        // than this, but one may keep a reply without polling it.
+        self.task.close_within(self.session_timeout);
         drop(client);
         let mut state = self.state.clone();
         Box::pin(or(

@@ -4,6 +4,10 @@ use zookeeper_client::{Error, MultiWriteError};
 
 use crate::coordinator::request_error::RequestError;
 
+/// The code with which a server refuses an ephemeral node to a local session. The client library does not know
+/// it.
+const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
+
 /// Only replies of a server are definite: every error that the client library makes itself, and
 /// every unexpected one, becomes a lost connection or [`RequestError::Other`].
 pub(super) fn request_error(error: Error) -> RequestError {
@@ -19,6 +23,7 @@ pub(super) fn request_error(error: Error) -> RequestError {
         Error::QuotaExceeded => RequestError::QuotaExceeded,
         Error::BadArguments(why) => RequestError::BadArguments((*why).to_owned()),
         Error::Unimplemented => RequestError::Unimplemented,
+        Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => RequestError::LocalSession,
         Error::MarshallingError => {
             RequestError::BadArguments("the server could not read the request".to_owned())
         }
@@ -69,6 +74,8 @@ mod tests {
         for definite in [Error::NoNode, Error::NoAuth, Error::Unimplemented, Error::InvalidAcl] {
             assert!(request_error(definite.clone()).is_definite(), "{definite}");
         }
+        let local = request_error(Error::UnexpectedErrorCode(-120));
+        assert!(local == RequestError::LocalSession && local.is_definite());
         let failed = MultiWriteError::OperationFailed { index: 2, source: Error::NoNode };
         assert!(multi_error(failed).is_definite());
     }

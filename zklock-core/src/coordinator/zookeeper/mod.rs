@@ -6,7 +6,8 @@
 //! - While it is disconnected, requests wait until it is connected again or gives up. It has no
 //!   timeout of its own; the caller needs one.
 //! - Its session ends when the last clone of its client is dropped, and a pending reply holds a
-//!   clone. A reply that is neither polled nor dropped keeps the session open.
+//!   clone. A reply that is neither polled nor dropped keeps the session open, for a session timeout after it
+//!   was closed; see [`client_task`](crate::coordinator::client_task).
 
 mod acl;
 mod connect_string;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::acl::Acl;
-use super::connect_string::parse;
+use super::connect_string::{parse, without_certificate};
 use crate::base::times;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::request_error::RequestError;
@@ -78,7 +78,16 @@ impl ZooKeeperOptions {
     /// [`RequestError::BadArguments`], which says what is wrong.
     pub fn validate(&self) -> Result<(), RequestError> {
         let wrong = |why: &str| Err(RequestError::BadArguments(why.to_owned()));
-        parse(&self.connect)?;
+        let servers = parse(&self.connect)?.servers;
+        if !self.is_plain()
+            && let Some(host) = without_certificate(&servers)
+        {
+            return wrong(&format!(
+                "the host {host:?} cannot be in a certificate: with TLS a host is an IP address or a \
+                 name whose parts begin and end with a letter, a digit or '_', and whose last part is \
+                 no number"
+            ));
+        }
         check_session_timeout(self.session_timeout)?;
         if self.connect_timeout.is_zero() {
             return wrong("the connect timeout must not be zero");

@@ -1,0 +1,204 @@
+//! What the client library does not end by itself.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use zklock::{ErrorKind, Session, SessionState};
+use zklock_test_support::{Action, Matcher, OpCode, ZooKeeper};
+
+use crate::bed::{Bed, TICK, soon, until};
+
+/// Of the sessions here, so that tests wait for some seconds only.
+const T: Duration = Duration::from_secs(3);
+
+/// A test of this file in a process of its own, which says how far it is.
+struct Part {
+    child: Child,
+    says: Lines<BufReader<ChildStdout>>,
+    hears: ChildStdin,
+}
+
+impl Part {
+    fn start(bed: &Bed, name: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([&format!("client_ends::{name}"), "--exact", "--ignored", "--nocapture"])
+            .env("ZKLOCK_CONNECT", bed.server().addr())
+            .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'))
+            .env("ZKLOCK_SESSION_TIMEOUT", "3s")
+            .env("ZKLOCK_TICK_TIME", "200ms")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap()).lines();
+        let hears = child.stdin.take().unwrap();
+        Part { child, says, hears }
+    }
+
+    fn says(&mut self, expected: &str) {
+        let said = self.says.by_ref().map(Result::unwrap).find(|line| line.starts_with("says "));
+        assert_eq!(said.as_deref(), Some(&*format!("says {expected}")));
+    }
+
+    fn go_on(&mut self) {
+        self.hears.write_all(b"\n").unwrap();
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(what: &str) {
+    println!("\nsays {what}");
+}
+
+async fn hear() {
+    tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await.unwrap();
+}
+
+async fn acquires_again(session: &Session) {
+    let mutex = session.mutex("a").unwrap();
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// Runs in a process of its own, because it has no file descriptor left.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "another test runs it"]
+async fn child_without_descriptors() {
+    let session = Session::from_env().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    // The thread that reads is there from now on.
+    say("held");
+    hear().await;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+    say("limited");
+    soon("its loss", guard.view().lost()).await;
+    until("it begins anew", || (session.state() == SessionState::Connecting).then_some(())).await;
+    say("connecting");
+    hear().await;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    acquires_again(&session).await;
+    say("again");
+    session.close().await;
+}
+
+/// Each attempt to connect fails at once then, so the client library never waits, and never learns that the time
+/// of its session is over.
+#[tokio::test]
+async fn where_each_connection_fails_at_once_a_session_begins_anew() {
+    let bed = Bed::own();
+    let mut part = Part::start(&bed, "child_without_descriptors");
+    part.says("held");
+    part.go_on();
+    part.says("limited");
+    bed.server().kill();
+    part.says("connecting");
+    bed.server().relaunch();
+    part.go_on();
+    part.says("again");
+    assert!(part.child.wait().unwrap().success());
+    bed.end().await;
+}
+
+/// A log that panics at the line in which the client library says that it is not connected any more.
+struct PanicsOnce(AtomicBool);
+
+impl Subscriber for PanicsOnce {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("zookeeper_client")
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        struct Is(bool);
+        impl Visit for Is {
+            fn record_debug(&mut self, _: &Field, value: &dyn std::fmt::Debug) {
+                self.0 |= format!("{value:?}").contains("enter state Disconnected");
+            }
+        }
+        let mut is_it = Is(false);
+        event.record(&mut is_it);
+        if is_it.0 && !self.0.swap(true, Ordering::AcqRel) {
+            say("panics");
+            panic!("the log of the application");
+        }
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Runs in a process of its own, because the log is that of all its threads.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "another test runs it"]
+async fn child_whose_log_panics() {
+    tracing::subscriber::set_global_default(PanicsOnce(AtomicBool::new(false))).unwrap();
+    let session = Session::from_env().await.unwrap();
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    say("connected");
+    hear().await;
+    acquires_again(&session).await;
+    say("again");
+    session.close().await;
+}
+
+/// The client library's task dies then, and says for ever that it is trying to connect.
+#[tokio::test]
+async fn where_the_log_of_the_client_library_panics_a_session_begins_anew() {
+    let bed = Bed::own();
+    let mut part = Part::start(&bed, "child_whose_log_panics");
+    part.says("connected");
+    bed.server().kill();
+    part.says("panics");
+    bed.server().relaunch();
+    part.go_on();
+    part.says("again");
+    assert!(part.child.wait().unwrap().success());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_keeps_a_reply_keeps_no_session_open() {
+    let bed = Bed::shared("keeps-a-reply");
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).session_timeout(T).connect().await.unwrap();
+    let id = session.zookeeper_session().unwrap().id;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let site = session.site("a").unwrap();
+    for list in [OpCode::GetChildren, OpCode::GetChildren2] {
+        proxy.on(Matcher::reply(list), Action::Drop);
+    }
+    let mut look = Box::pin(site.contenders());
+    let polled = tokio::time::timeout(Duration::from_millis(100), &mut look).await;
+    assert!(polled.is_err());
+    session.close().await;
+    drop(guard);
+    until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
+    assert_eq!(bed.contenders("a").len(), 0);
+    drop(look);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn where_servers_open_local_sessions_the_error_says_what_they_need() {
+    let builder = ZooKeeper::builder().tick_time(TICK).cfg_line("localSessionsEnabled=true");
+    let bed = Bed::three(builder);
+    let session = bed.session_of(T).await;
+    let error = soon("a refusal", session.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("localSessionsUpgradingEnabled=true"), "{error}");
+    bed.end().await;
+}
