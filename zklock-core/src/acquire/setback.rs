@@ -43,7 +43,9 @@ pub(crate) fn setback(error: RequestError) -> Setback {
         RequestError::NoAuth | RequestError::InvalidAcl | RequestError::AuthFailed => {
             failed(ErrorKind::Unauthorized, error.in_short())
         }
-        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.in_short()),
+        RequestError::QuotaExceeded | RequestError::TooManyNodes => {
+            failed(ErrorKind::Unavailable, error.in_short())
+        }
         RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
         RequestError::Unimplemented | RequestError::LocalSession => {
             failed(ErrorKind::Unsupported, error.in_short())
@@ -70,6 +72,7 @@ mod tests {
             (RequestError::BadArguments(String::new()), ErrorKind::InvalidName),
             (RequestError::Unimplemented, ErrorKind::Unsupported),
             (RequestError::LocalSession, ErrorKind::Unsupported),
+            (RequestError::TooManyNodes, ErrorKind::Unavailable),
         ] {
             let told = refused(error.clone()).map(|told| told.kind());
             assert_eq!(told, Some(kind), "{error}");

@@ -54,6 +54,9 @@ pub enum RequestError {
          localSessionsUpgradingEnabled=true"
     )]
     LocalSession,
+    /// The nodes of this session take as many bytes as servers bear at its end, so this one was not asked for.
+    #[error("this connection holds as many nodes as ZooKeeper bears at the end of its session")]
+    TooManyNodes,
     /// One operation of a `multi` failed, so none was applied.
     #[error("operation {index}: {error}")]
     Multi {

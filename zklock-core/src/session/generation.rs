@@ -38,6 +38,7 @@ use crate::observe::observer::Events;
 use crate::session::heard::Heard;
 use crate::session::late_answers::LateAnswers;
 use crate::session::lease_clock::LeaseClock;
+use crate::session::node_budget::NodeBudget;
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
 use crate::session::standstill::Standstill;
@@ -93,6 +94,7 @@ pub struct Generation {
     keeper_rests: AtomicBool,
     keeper: Notify,
     watches: Arc<WatchBudget>,
+    nodes: Arc<NodeBudget>,
     /// The greatest czxid of a node that was created in this session.
     newest: AtomicI64,
     /// By directory: who creates a node that looks like others of this session.
@@ -151,6 +153,7 @@ impl Generation {
             held: Mutex::default(),
             keeper_rests: AtomicBool::new(false),
             keeper: Notify::new(),
+            nodes: NodeBudget::new(watches.chroot()),
             watches,
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
@@ -219,6 +222,11 @@ impl Generation {
     /// The budget of watches.
     pub fn watches(&self) -> &Arc<WatchBudget> {
         &self.watches
+    }
+
+    /// The budget of nodes.
+    pub fn nodes(&self) -> &NodeBudget {
+        &self.nodes
     }
 
     /// The receivers of events.

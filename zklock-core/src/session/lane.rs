@@ -154,6 +154,11 @@ impl Lane {
         generation.coordinator().link() == Link::Up && !stalled && !suspect
     }
 
+    /// Whether its session holds so much that another one is better.
+    pub fn holds_much(&self) -> bool {
+        self.current().is_some_and(|generation| generation.nodes().is_much())
+    }
+
     /// Whether the lane is connected, and has a session that new locks use.
     pub fn is_connected(&self) -> bool {
         self.keeping.health.is_connected() && self.current().is_some()

@@ -1,12 +1,13 @@
 //! The lanes of a session.
 //!
-//! One ZooKeeper session is enough for most processes. There are two reasons for another:
+//! One ZooKeeper session is enough for most processes. There are three reasons for another:
 //!
 //! - **Traffic.** Requests of one session are answered in order, and the client library sends a
 //!   small one only when the last was acknowledged. With a hundred tasks on a hundred locks, four
 //!   sessions make 1.25 times as many locks as bare requests on one session, and eight 1.5 times.
 //! - **Watches.** After a reconnect the client library sends all its watches in one request, and
 //!   loses the session if that is longer than 128 KiB.
+//! - **Nodes.** Servers [cannot bear](super::node_budget) the end of a session with too many of them.
 //!
 //! A lane that is not served, because its connection is down or its server is silent, is not used
 //! while another one is served. A lane that was idle for half a minute to a minute is
@@ -123,7 +124,7 @@ impl Lanes {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         let is_ready = |lane: &&Arc<Lane>| lane.current().is_some();
-        let load = |lane: &Arc<Lane>| (lane.acquires() >= FULL, lane.busy());
+        let load = |lane: &Arc<Lane>| (lane.acquires() >= FULL || lane.holds_much(), lane.busy());
         let idlest = lanes().min_by_key(|lane| load(lane));
         // Nearly always; whether a lane is served takes longer to find out than how busy it is.
         let best = idlest.filter(|lane| lane.is_served_at(now)).or_else(|| {
@@ -185,7 +186,7 @@ impl Lanes {
 }
 
 fn has_room(lane: &Lane) -> bool {
-    lane.busy() < BUSY && lane.acquires() < FULL
+    lane.busy() < BUSY && lane.acquires() < FULL && !lane.holds_much()
 }
 
 #[cfg(test)]

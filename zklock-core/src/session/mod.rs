@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod late_answers;
 pub mod lease_clock;
 pub mod local_queues;
+pub mod node_budget;
 pub mod own_watch;
 pub mod registry;
 pub mod releaser;

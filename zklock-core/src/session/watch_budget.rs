@@ -33,6 +33,11 @@ impl WatchBudget {
         Arc::new(WatchBudget { chroot: chroot.len(), all, held })
     }
 
+    /// The bytes of the chroot.
+    pub fn chroot(&self) -> usize {
+        self.chroot
+    }
+
     /// Counts watches on these paths until the returned value is dropped; `None` if there is no
     /// room.
     pub fn take<P: AsRef<str>>(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, LockOptions, MutexGuard, Session, SessionState};
+use zklock::{Embedded, ErrorKind, LockOptions, MutexGuard, Session, SessionState};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -78,6 +78,43 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
     assert!((most * 9 / 10..=most).contains(&watches), "{watches} of {most}");
     drop(held);
     all_enter(waiting).await;
+}
+
+/// A server could not write down the end of the session any more.
+#[tokio::test(start_paused = true)]
+async fn a_session_holds_no_more_nodes_than_servers_bear_at_its_end() {
+    const LONG: usize = 900;
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
+    let acquire =
+        async |number: usize| session.mutex(format!("{number:0>LONG$}")).unwrap().acquire().await;
+    let (mut held, mut views) = (Vec::new(), Vec::new());
+    let refused = loop {
+        match acquire(held.len()).await {
+            Ok(guard) => held.push(guard),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    assert!(refused.to_string().contains("as many nodes as ZooKeeper bears"), "{refused}");
+    let bytes = held.iter().map(|guard| guard.node_path().len() + 4).sum::<usize>();
+    assert!((1_400_000..1_440_000).contains(&bytes), "{bytes} bytes of {} nodes", held.len());
+    // What is deleted counts no more, whoever has a view of it.
+    for guard in held.drain(..300) {
+        views.push(guard.view());
+        guard.release().await.unwrap();
+    }
+    for number in 0..300 {
+        held.push(acquire(number).await.unwrap());
+    }
+    drop(held);
+    // Another connection takes what is too much for one.
+    let session = Session::embedded_builder(&store).max_connections(2).open().unwrap();
+    let mut held = Vec::new();
+    for number in 0..2_000 {
+        let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
+        held.push(mutex.acquire().await.unwrap());
+    }
 }
 
 #[tokio::test(start_paused = true)]

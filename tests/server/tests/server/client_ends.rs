@@ -1,4 +1,4 @@
-//! What the client library does not end by itself.
+//! Sessions that the client library does not end by itself, or whose end servers could not bear.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -167,6 +167,42 @@ async fn where_the_log_of_the_client_library_panics_a_session_begins_anew() {
     part.go_on();
     part.says("again");
     assert!(part.child.wait().unwrap().success());
+    bed.end().await;
+}
+
+/// Runs in a process of its own, which is killed.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "another test runs it"]
+async fn child_that_holds_much() {
+    let session = Session::from_env().await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..MANY {
+        // One after the other: the session is not busy.
+        held.push(session.mutex(format!("{number:0>900}")).unwrap().acquire().await.unwrap());
+    }
+    say("held");
+    hear().await;
+}
+
+/// Of so many locks with such names, the end of one session would take 2.7 MB.
+const MANY: usize = 2_800;
+
+/// A server writes the paths of all nodes of a session that ends into one transaction, and starts no more if that is
+/// too long.
+#[tokio::test]
+async fn a_process_that_holds_much_and_is_killed_does_the_servers_no_harm() {
+    let bed = Bed::own();
+    let mut part = Part::start(&bed, "child_that_holds_much");
+    part.says("held");
+    let sessions = bed.server().sessions();
+    let bytes = |path: &String| path.len() + 4;
+    let each = sessions.iter().map(|one| one.ephemerals.iter().map(bytes).sum::<usize>());
+    assert!(each.clone().sum::<usize>() > 2_600_000 && each.max().unwrap() < 1_450_000);
+    part.child.kill().unwrap();
+    until("the sessions are gone", || bed.server().sessions().is_empty().then_some(())).await;
+    bed.server().restart();
+    let session = bed.session().await;
+    soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
     bed.end().await;
 }
 

@@ -18,6 +18,7 @@ use crate::base::unharmed::{tell_all, unharmed};
 use crate::base::until::{until, until_by};
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
+use crate::session::node_budget::Counted;
 use crate::session::watch_budget::Watching;
 
 /// A lock, as the events of its nodes name it.
@@ -109,6 +110,8 @@ pub struct HeldNode {
     broken: AtomicBool,
     /// Fires when its lease is lost, and when its owner is asked to release.
     news: Notify,
+    /// Counts it until it is deleted.
+    pub counted: Counted,
 }
 
 impl HeldNode {
@@ -149,6 +152,7 @@ impl HeldNode {
     /// Records that somebody else deleted it, where nobody has to be told.
     pub fn was_deleted(&self) {
         self.gone.store(true, Ordering::Release);
+        self.counted.is_deleted();
     }
 
     /// When it was last known to exist.
@@ -270,6 +274,7 @@ impl Generation {
         let [since, seen] = [now; 2].map(AtomicU64::new);
         let version = AtomicI32::new(0);
         let writes = AtomicU32::new(0);
+        let counted = self.nodes.count(&path);
         let node = Arc::new(HeldNode {
             path: path.clone(),
             of,
@@ -288,6 +293,7 @@ impl Generation {
             recurring,
             broken,
             news: Notify::new(),
+            counted,
         });
         let before = self.lock_held().insert(path, node.clone());
         // This session made a node at the path of one that it held: somebody had deleted that one.
@@ -378,7 +384,7 @@ impl Generation {
 
     /// Records that a node that was in care is gone, and tells of it.
     fn tell_gone(&self, node: &HeldNode, why: LossReason) {
-        node.gone.store(true, Ordering::Release);
+        node.was_deleted();
         let why = match node.broken.load(Ordering::Acquire) {
             true => LossReason::Broken,
             // ZooKeeper deletes the nodes of a session that ends.

@@ -255,6 +255,9 @@ async fn delete_until_gone(
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
+                if let Some(held) = held {
+                    held.counted.is_deleted();
+                }
                 if *directory && let Some((directory, _)) = path.rsplit_once('/') {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
