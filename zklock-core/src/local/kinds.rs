@@ -13,9 +13,10 @@ use crate::base::mode::Mode;
 use crate::layout::kinds::{self, Kind};
 use crate::session::local_queues::{LocalQueue, LocalQueues};
 
-/// The queues of this process at a path.
+/// The queues of this process at a path, those of single acquires included: who waits in one has a node,
+/// and the look into ZooKeeper passes by those of this process.
 fn all_at(queues: &LocalQueues, path: &str) -> impl Iterator<Item = Arc<dyn LocalQueue>> {
-    queues.all_under(path).into_iter().chain(queues.elsewhere(path))
+    queues.all_under(path).into_iter().chain(queues.all_elsewhere(path))
 }
 
 /// Records in a new queue, and in those of another kind, that they have the same name.

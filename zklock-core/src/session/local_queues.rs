@@ -163,8 +163,22 @@ impl LocalQueues {
         &self.place
     }
 
-    /// The queues for a path in other sessions of this process at the same place.
+    /// The queues for a path in other sessions of this process at the same place, as [`under`](Self::under)
+    /// finds them.
     pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
+        self.in_others(path, LocalQueues::under)
+    }
+
+    /// The same, and also those of single acquires, as [`all_under`](Self::all_under) finds them.
+    pub fn all_elsewhere(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
+        self.in_others(path, LocalQueues::all_under)
+    }
+
+    fn in_others(
+        &self,
+        path: &str,
+        find: impl Fn(&LocalQueues, &str) -> Vec<Arc<dyn LocalQueue>>,
+    ) -> Vec<Arc<dyn LocalQueue>> {
         if LIVE.load(Ordering::Acquire) < 2 {
             return Vec::new();
         }
@@ -172,7 +186,7 @@ impl LocalQueues {
         others.retain(|other| !std::ptr::eq(&**other, self));
         let path = [&self.place.chroot, path].concat();
         let below =
-            |other: &Arc<LocalQueues>| Some(other.under(path.strip_prefix(&*other.place.chroot)?));
+            |other: &Arc<LocalQueues>| Some(find(other, path.strip_prefix(&*other.place.chroot)?));
         others.iter().filter_map(below).flatten().collect()
     }
 
@@ -429,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_single_acquires_are_not_looked_at_by_the_others() {
+    fn those_of_single_acquires_are_looked_at_only_where_all_are() {
         let local_queues = local_queues("zk:1", "");
         let keys = ["/a", "/a\0options", "/a\u{1}7", "/a\u{1}8", "/a!", "/a/b", "/a0"];
         let queues = keys.map(|key| local_queues.local_queue(key, fake).unwrap());
@@ -441,6 +455,11 @@ mod tests {
         assert_eq!(under, [0, 1]);
         let all: Vec<usize> = found(local_queues.all_under("/a"));
         assert_eq!(all, [0, 1, 2, 3]);
+        let other = self::local_queues("zk:1", "");
+        let elsewhere: Vec<usize> = found(other.elsewhere("/a"));
+        assert_eq!(elsewhere, [0, 1]);
+        let all_elsewhere: Vec<usize> = found(other.all_elsewhere("/a"));
+        assert_eq!(all_elsewhere, [0, 1, 2, 3]);
     }
 
     thread_local! {

@@ -90,7 +90,7 @@ async fn in_one_process_the_second_kind_is_refused_as_long_as_the_first_is_in_us
     }
 }
 
-/// It has a queue of its own, which other sessions do not look at.
+/// It has a queue of its own.
 #[tokio::test(start_paused = true)]
 async fn who_holds_a_fair_permit_in_another_session_of_the_process_is_named() {
     let (store, session) = store();
@@ -120,6 +120,40 @@ async fn who_waits_uses_the_name_too() {
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
     raw.delete(theirs).await.unwrap();
     semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Who waits in a queue of its own does so where other sessions of the process find it: ZooKeeper is asked
+/// about other processes only. Neither sees the other's node before both have joined.
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_a_queue_of_its_own_uses_the_name_in_all_sessions_of_the_process() {
+    let kept = LockOptions::new().hold_at_least(Duration::from_millis(1));
+    for options in [LockOptions::new().fair(true), kept] {
+        for permits_first in [false, true] {
+            let (store, one) = store();
+            let other = on(&store);
+            let mutex: AnyLock = one.mutex("a").unwrap().with_options(options).into();
+            let fair = LockOptions::new().fair(true);
+            let semaphore: AnyLock = other.semaphore("a", 2).unwrap().with_options(fair).into();
+            // Both sessions know that the name is that of two locks, and have their connections.
+            for lock in [&mutex, &semaphore] {
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }
+            settle().await;
+            let (first, second, kind) = match permits_first {
+                false => (mutex, semaphore, "a mutex"),
+                true => (semaphore, mutex, "a semaphore"),
+            };
+            let waiting = crate::spawn(async move { first.acquire().await });
+            // Its request is under way, and nothing is answered.
+            tokio::task::yield_now().await;
+            let refused = second.acquire().await.unwrap_err();
+            assert_told(&refused, kind, "waits for");
+            let held = waiting.await.unwrap().unwrap();
+            assert_told(&second.acquire().await.unwrap_err(), kind, "holds");
+            held.release().await.unwrap();
+            second.acquire().await.unwrap().release().await.unwrap();
+        }
+    }
 }
 
 /// In Curator's layout and in kazoo's they stand in one queue.

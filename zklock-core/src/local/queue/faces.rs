@@ -145,10 +145,7 @@ impl<E: Engine> LocalQueue for Queue<E> {
 
     fn user(&self) -> Option<(Mode, LocalContender)> {
         let now = self.now();
-        let user = self.users(&self.lock(), now).next();
-        // Those of single acquires are in queues of their own, which other sessions do not look at.
-        let single = || self.singles().holders().into_iter().next();
-        user.or_else(|| single().map(|by| (by.mode, by.describe(now))))
+        self.users(&self.lock(), now).next()
     }
 
     fn is_beside_another(&self) -> &AtomicBool {
