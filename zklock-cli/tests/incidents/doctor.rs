@@ -208,7 +208,7 @@ fn a_chroot_that_is_not_there_is_named() {
     let server = format!("{}/no/such/node", ZooKeeper::shared().addr());
     let says = wrong(&Scene::at(&server, "chroot"), &[], &[], "chroot");
     assert_eq!(says.matches("does not exist").count(), 1, "{says}");
-    assert!(says.contains("the node /no/such/node,"), "{says}");
+    assert!(says.contains("create it first: /no/such/node"), "{says}");
 }
 
 /// A server that is alone numbers its sessions one after the other.

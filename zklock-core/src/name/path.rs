@@ -33,8 +33,8 @@ impl ZnodePath {
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn new(path: &str) -> Result<Self, LockError> {
         let refuse = |why: &str| {
-            let detail = format!("the path {path:?} {why}; accepted is /a/b with no empty segment");
-            Err(LockError::new(ErrorKind::InvalidName, detail))
+            let detail = format!("the path {why}; accepted is /a/b with no empty segment");
+            Err(LockError::new(ErrorKind::InvalidName, detail).aside(format!("{path:?}")))
         };
         let Some(relative) = path.strip_prefix('/') else {
             return refuse("is not absolute");
@@ -150,6 +150,10 @@ mod tests {
         for bad in ["", "a", "//", "/a/", "/a//b", "/a/./b", "/..", "/a\0b", "/a\u{1f600}"] {
             let error = ZnodePath::new(bad).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidName, "{bad:?}");
+            // The path is for those who run the service.
+            let (said, quoted) = (error.to_string(), format!("{bad:?}"));
+            assert!(said.ends_with("accepted is /a/b with no empty segment"), "{said}");
+            assert_eq!(format!("{error:#}"), format!("{said}: {quoted}"));
         }
     }
 

@@ -146,33 +146,38 @@ fn described(
     prefix: &str,
     get: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<SessionBuilder>, LockError> {
-    let invalid = |name: &str, what: String| {
+    // A value names hosts, files and paths: it is for operators only.
+    let invalid = |name: &str, what: &str| {
         LockError::new(ErrorKind::InvalidOption, format!("{prefix}{name}: {what}"))
     };
     let get = |name: &str| -> Result<Option<String>, LockError> {
         let value = get(name).filter(|value| !value.is_empty()).map(OsString::into_string);
         // The value may be a secret: the error does not repeat it.
-        value.transpose().map_err(|_| invalid(name, "the value is not UTF-8".to_owned()))
+        value.transpose().map_err(|_| invalid(name, "the value is not UTF-8"))
     };
     let Some(connect) = get("CONNECT")? else { return Ok(None) };
     let duration = |name: &str| -> Result<Option<Duration>, LockError> {
         let Some(text) = get(name)? else { return Ok(None) };
-        let why = match humantime::parse_duration(&text) {
-            Ok(Duration::ZERO) => "it must be longer than zero".to_owned(),
+        let (why, aside) = match humantime::parse_duration(&text) {
+            Ok(Duration::ZERO) => ("it must be longer than zero; ", format!("{text:?}")),
             // Which nobody means here; the attribute refuses it, too.
-            Ok(_) if text.contains('M') => "`M` is a month, and `m` a minute".to_owned(),
+            Ok(_) if text.contains('M') => {
+                ("`M` is a month, and `m` a minute; ", format!("{text:?}"))
+            }
             Ok(duration) => return Ok(Some(duration)),
-            Err(why) => why.to_string(),
+            Err(why) => ("", format!("{text:?}: {why}")),
         };
-        let what = format!("{text:?} is not accepted ({why}); accepted is, for instance, 10s");
-        Err(invalid(name, what))
+        let what = format!("the value is not accepted; {why}accepted is, for instance, 10s");
+        Err(invalid(name, &what).aside(aside))
     };
     let mut builder = Session::builder_for(&connect);
-    builder.check_servers().map_err(|error| invalid("CONNECT", format!("{error:#}")))?;
+    builder
+        .check_servers()
+        .map_err(|error| invalid("CONNECT", &error.to_string()).because(error))?;
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
         check_session_timeout(timeout).map_err(|error| match error {
-            RequestError::BadArguments(why) => invalid("SESSION_TIMEOUT", why),
-            other => invalid("SESSION_TIMEOUT", other.in_short()),
+            RequestError::BadArguments(why) => invalid("SESSION_TIMEOUT", &why),
+            other => invalid("SESSION_TIMEOUT", &other.in_short()),
         })?;
         builder = builder.session_timeout(timeout);
     }
@@ -188,14 +193,15 @@ fn described(
     }
     if let Some(text) = get("RETRIES")? {
         let retries = text.parse().ok().filter(|retries| *retries > 0).ok_or_else(|| {
-            let what = "is not a number of tries; accepted are integers from 1";
-            invalid("RETRIES", format!("{text:?} {what}"))
+            let what = "the value is not a number of tries; accepted are integers from 1";
+            invalid("RETRIES", what).aside(format!("{text:?}"))
         })?;
         defaults = defaults.retries(retries);
     }
     builder = builder.defaults(defaults);
     if let Some(root) = get("ROOT")? {
-        ZnodePath::new(&root).map_err(|error| invalid("ROOT", error.to_string()))?;
+        ZnodePath::new(&root)
+            .map_err(|error| invalid("ROOT", &error.to_string()).aside(format!("{root:?}")))?;
         builder = builder.root(root);
     }
     if let Some(app) = get("APP")? {
@@ -204,7 +210,7 @@ fn described(
     if let Some(auth) = get("AUTH")? {
         // The value is a secret: the error does not repeat it.
         let (scheme, credentials) = auth.split_once(':').ok_or_else(|| {
-            invalid("AUTH", "the value does not have the form digest:user:password".to_owned())
+            invalid("AUTH", "the value does not have the form digest:user:password")
         })?;
         builder = builder.auth(scheme, credentials);
     }
@@ -214,33 +220,32 @@ fn described(
             "creator" => Acl::CreatorAll,
             "read-only-others" => Acl::ReadOnlyOthers,
             _ => {
-                let what = format!(
-                    "{text:?} is not accepted; accepted are open, creator and \
-                                    read-only-others"
-                );
-                return Err(invalid("ACL", what));
+                let what =
+                    "the value is not accepted; accepted are open, creator and read-only-others";
+                return Err(invalid("ACL", what).aside(format!("{text:?}")));
             }
         });
     }
     let file = |name: &str| -> Result<Option<String>, LockError> {
         let Some(path) = get(name)? else { return Ok(None) };
         let text = fs::read_to_string(&path);
-        text.map(Some).map_err(|why| invalid(name, format!("{path} cannot be read: {why}")))
+        text.map(Some)
+            .map_err(|why| invalid(name, "the file cannot be read").aside(path).because(why))
     };
     let identity = match (file("TLS_CERT")?, file("TLS_KEY")?) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
         (Some(_), None) => {
-            return Err(invalid("TLS_KEY", "missing, although TLS_CERT is set".to_owned()));
+            return Err(invalid("TLS_KEY", "missing, although TLS_CERT is set"));
         }
         (None, Some(_)) => {
-            return Err(invalid("TLS_CERT", "missing, although TLS_KEY is set".to_owned()));
+            return Err(invalid("TLS_CERT", "missing, although TLS_KEY is set"));
         }
     };
     match file("TLS_CA")? {
         Some(authorities) => with_tls(builder, &authorities, identity, invalid).map(Some),
         None if identity.is_some() => {
-            Err(invalid("TLS_CA", "missing, although TLS_CERT and TLS_KEY are set".to_owned()))
+            Err(invalid("TLS_CA", "missing, although TLS_CERT and TLS_KEY are set"))
         }
         None => Ok(Some(builder)),
     }
@@ -251,13 +256,13 @@ fn with_tls(
     builder: SessionBuilder,
     authorities: &str,
     identity: Option<(String, String)>,
-    invalid: impl Fn(&str, String) -> LockError,
+    invalid: impl Fn(&str, &str) -> LockError,
 ) -> Result<SessionBuilder, LockError> {
     let tls = crate::coordinator::zookeeper::Tls::new(authorities);
-    let tls = tls.map_err(|error| invalid("TLS_CA", format!("{error:#}")))?;
+    let tls = tls.map_err(|error| invalid("TLS_CA", &format!("{error:#}")))?;
     let Some((certificate, key)) = identity else { return Ok(builder.tls(tls)) };
     let tls = tls.identity(&certificate, &key);
-    Ok(builder.tls(tls.map_err(|error| invalid("TLS_CERT", format!("{error:#}")))?))
+    Ok(builder.tls(tls.map_err(|error| invalid("TLS_CERT", &format!("{error:#}")))?))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -265,9 +270,9 @@ fn with_tls(
     _: SessionBuilder,
     _: &str,
     _: Option<(String, String)>,
-    invalid: impl Fn(&str, String) -> LockError,
+    invalid: impl Fn(&str, &str) -> LockError,
 ) -> Result<SessionBuilder, LockError> {
-    Err(invalid("TLS_CA", "zklock was built without its feature `tls`".to_owned()))
+    Err(invalid("TLS_CA", "zklock was built without its feature `tls`"))
 }
 
 #[cfg(test)]
@@ -322,10 +327,32 @@ mod tests {
             (("TLS_CA", "/no/such/file"), "ZKLOCK_TLS_CA"),
             (("TLS_CERT", "/no/such/file"), "ZKLOCK_TLS_CERT"),
             (("CONNECT", "a b c:x"), "ZKLOCK_CONNECT"),
-            (("CONNECT", "zk1:2181,zk2:x"), "zk2:x"),
         ] {
             let error = session_of(&[pair, ("CONNECT", "embedded")]).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    /// An application that configures itself by the environment does so at the first use of a lock, and its
+    /// clients are told of the error.
+    #[test]
+    fn hosts_files_and_paths_of_the_environment_are_for_those_who_run_the_service() {
+        for (pair, secret) in [
+            (("CONNECT", "zk1:2181,db 7:2181"), "db 7"),
+            (("CONNECT", "zk1:2181,zk2:x"), "zk2:x"),
+            (("CONNECT", "zk1:2181/prod//"), "/prod//"),
+            (("ROOT", "/prod/"), "\"/prod/\""),
+            (("TLS_CA", "/etc/zk/ca.pem"), "/etc/zk/ca.pem"),
+            (("TLS_KEY", "/etc/zk/client.key"), "/etc/zk/client.key"),
+            (("TIMEOUT", "zk1:2181"), "zk1:2181"),
+            (("RETRIES", "zk1:2181"), "zk1:2181"),
+            (("ACL", "/prod"), "/prod"),
+        ] {
+            let error = session_of(&[pair, ("CONNECT", "embedded")]).unwrap_err();
+            let (said, all) = (error.to_string(), format!("{error:#}"));
+            let variable = format!("ZKLOCK_{}: ", pair.0);
+            assert!(said.starts_with(&variable) && !said.contains(secret), "{said}");
+            assert!(all.starts_with(&variable) && all.contains(secret), "{all}");
         }
     }
 

@@ -193,14 +193,29 @@ fn explain(error: RequestError, chroot: &str) -> Status {
         RequestError::NoNode => {
             // Only a connector of the user's own answers this where no chroot is named.
             let chroot = if chroot.is_empty() { "/" } else { chroot };
-            let why = format!(
-                "the node {chroot}, the chroot of the connect string, does not exist: create it first"
-            );
-            Status::Refused(LockError::new(ErrorKind::NoChroot, why))
+            let why = "the chroot of the connect string does not exist: create it first";
+            Status::Refused(LockError::new(ErrorKind::NoChroot, why).aside(chroot))
         }
         RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
         _ => Status::Connecting(Some(
             LockError::new(ErrorKind::Unavailable, error.in_short()).because(error),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_missing_chroot_is_for_those_who_run_the_service() {
+        for (chroot, path) in [("/prod", "/prod"), ("", "/")] {
+            let Status::Refused(error) = explain(RequestError::NoNode, chroot) else {
+                panic!("it is not refused");
+            };
+            let says = "the chroot of the connect string does not exist: create it first";
+            assert_eq!(error.to_string(), says);
+            assert_eq!(format!("{error:#}"), format!("{says}: {path}"));
+        }
     }
 }
