@@ -122,8 +122,8 @@ pub(super) fn used() -> BTreeSet<(&'static str, &'static str)> {
     USED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Notes a pattern and a mode. What is rare begins at zero: an alert sees no increase of a counter that
-/// begins with one.
+/// Notes a pattern and a mode, at the end of each try and acquire, however it ends. What is rare begins at
+/// zero: an alert sees no increase of a counter that begins with one.
 pub(super) fn use_of(pattern: &'static str, mode: &'static str) {
     if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
         return;
@@ -171,15 +171,21 @@ impl Observer for Counting {
                 }
             }
             Event::NotAcquired { pattern, mode, error, waited: time, .. } => {
+                use_of(pattern, mode.as_str());
                 let why = outcome(error);
                 count_end(ACQUIRES, pattern, *mode, why);
                 waited(*time, pattern, *mode, "failed");
             }
             Event::Cancelled { pattern, mode, waited: time, .. } => {
+                use_of(pattern, mode.as_str());
                 count_end(ACQUIRES, pattern, *mode, "cancelled");
                 waited(*time, pattern, *mode, "cancelled");
             }
-            Event::TryEnded { pattern, mode, .. } => count(TRIES_ENDED, pattern, *mode),
+            // Before the last try has ended, it is not known that the acquire fails.
+            Event::TryEnded { pattern, mode, .. } => {
+                use_of(pattern, mode.as_str());
+                count(TRIES_ENDED, pattern, *mode);
+            }
             // The call around still holds it.
             Event::Released { nested: true, .. } => {}
             Event::Released { pattern, mode, held, error, .. } => {
@@ -215,6 +221,7 @@ impl Observer for Counting {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -224,18 +231,33 @@ mod tests {
     };
 
     use super::*;
+    use crate::base::error::LockError;
+    use crate::base::error_kind::ErrorKind;
 
-    /// Counts what is dropped.
-    struct Dropped(Arc<AtomicU64>);
+    /// The counters that there are, by name and values of labels.
+    #[derive(Default)]
+    struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
-    impl Recorder for Dropped {
+    impl Counters {
+        /// Those of an event, where nothing was counted before.
+        fn of(event: &Event) -> BTreeMap<String, u64> {
+            let counters = Counters::default();
+            with_local_recorder(&counters, || Counting.event(event));
+            let counters = counters.0.into_inner().unwrap().into_iter();
+            counters.map(|(name, count)| (name, count.load(Ordering::Relaxed))).collect()
+        }
+    }
+
+    impl Recorder for Counters {
         fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-            assert_eq!(key.name(), DROPPED);
-            Counter::from_arc(self.0.clone())
+            let labels: String = key.labels().map(|label| format!(" {}", label.value())).collect();
+            let mut counters = self.0.lock().unwrap();
+            let counter = counters.entry(format!("{}{labels}", key.name())).or_default();
+            Counter::from_arc(counter.clone())
         }
 
         fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
@@ -249,10 +271,39 @@ mod tests {
 
     #[test]
     fn each_event_that_was_dropped_is_counted() {
-        let dropped = Arc::new(AtomicU64::new(0));
-        with_local_recorder(&Dropped(dropped.clone()), || {
-            Counting.event(&Event::Dropped { count: 3 });
-        });
-        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+        let counters = Counters::of(&Event::Dropped { count: 3 });
+        assert_eq!(counters, BTreeMap::from([(DROPPED.to_owned(), 3)]));
+    }
+
+    #[test]
+    fn what_is_rare_begins_at_zero_also_if_nothing_is_granted() {
+        let (lock, waited, mode): (Arc<str>, _, _) = ("a".into(), Duration::ZERO, Mode::Mutex);
+        let ended = |pattern| {
+            let (lock, error) = (lock.clone(), LockError::new(ErrorKind::Busy, ""));
+            Event::NotAcquired { lock, pattern, mode, error, waited }
+        };
+        let cancelled = |pattern| Event::Cancelled { lock: lock.clone(), pattern, mode, waited };
+        let tried = |pattern| {
+            let (lock, holder) = (lock.clone(), None);
+            Event::TryEnded { lock, pattern, mode, number: 1, holder }
+        };
+        // Others in this process do not use these patterns.
+        for event in [ended("never/ended"), cancelled("never/cancelled"), tried("never/tried")] {
+            let counters = Counters::of(&event);
+            let (Event::NotAcquired { pattern, .. }
+            | Event::Cancelled { pattern, .. }
+            | Event::TryEnded { pattern, .. }) = event
+            else {
+                panic!("{event:?}");
+            };
+            let count = |name: &str, outcome: &str| {
+                counters.get(&format!("{name} {pattern} mutex{outcome}")).copied()
+            };
+            assert_eq!(count(ACQUIRES, " unavailable"), Some(0), "{counters:?}");
+            assert_eq!(count(SUSPECT, ""), Some(0), "{counters:?}");
+            for why in REASONS {
+                assert_eq!(count(LOST, &format!(" {why}")), Some(0), "{counters:?}");
+            }
+        }
     }
 }
