@@ -6,6 +6,8 @@
 //! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-__WRIT__0000000006
 //! ```
 
+use uuid::Uuid;
+
 use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
@@ -40,6 +42,13 @@ fn marker(mode: Mode) -> &'static str {
     }
 }
 
+/// Whether a name is one that a client of Curator gives to its nodes, and this library. The mutex of
+/// go-zookeeper, which sees our nodes, writes no hyphens into its identifier, and hand-written locks have none.
+fn is_of_curator(name: &str) -> bool {
+    let id = name.strip_prefix("_c_").and_then(|rest| rest.get(..37)?.strip_suffix('-'));
+    id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+}
+
 impl LockDriver for Curator {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
         ["_c_", attempt.hyphenated_in(&mut [0; 36]), "-", marker(mode)].concat()
@@ -63,7 +72,9 @@ impl LockDriver for Curator {
     fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
         match (read(child).map(|(_, mode)| Kind::of(mode)), Kind::of(mode)) {
             (None, _) => directory_of_permits(child),
-            (Some(other), mine) => (other != mine).then_some(Sign::NodeOfCurator(other)),
+            (Some(other), mine) => {
+                (other != mine && is_of_curator(child)).then_some(Sign::NodeOfCurator(other))
+            }
         }
     }
 
@@ -114,6 +125,26 @@ mod tests {
             assert_eq!(Curator.is_counted_by_others(child, 7), counted, "{child}");
         }
         assert!(Curator.is_counted_by_others("007", 70_000_000));
+    }
+
+    #[test]
+    fn only_names_of_curator_are_signs_of_the_other_kind() {
+        let sign = |child: &str, mode| Curator.sign_of_another_kind(child, mode).map(Sign::kind);
+        let id = "_c_be2ee212-c507-4b18-a733-81c86278175c";
+        let [mutex, reader] = ["lock-", "__READ__"].map(|kind| format!("{id}-{kind}0000000004"));
+        assert_eq!(sign(&mutex, Mode::Write), Some(Kind::Mutex));
+        assert_eq!(sign(&reader, Mode::Mutex), Some(Kind::ReadWrite));
+        assert_eq!((sign(&mutex, Mode::Mutex), sign(&reader, Mode::Write)), (None, None));
+        // Of go-zookeeper, of hand-written locks, and of what only looks alike.
+        for other in [
+            "_c_0123456789abcdef0123456789abcdef-lock-0000000012",
+            "lock-0000000003",
+            "_c_x-lock-0000000003",
+            "_c_0123456789abcdef0123456789abcdef0123-lock-0000000012",
+            "_c_\u{1f600}2ee212-c507-4b18-a733-81c86278175c-lock-0000000012",
+        ] {
+            assert_eq!(sign(other, Mode::Read), None, "{other}");
+        }
     }
 
     #[test]
