@@ -183,7 +183,8 @@ impl AcquireLoop<'_> {
         let new = kind == NodeKind::Container && self.unused.making(generation, path);
         let clock = self.lane_permit.lane().clock();
         let again_at = clock.now() + generation.patience();
-        let created = generation.create(path, &[], kind).await;
+        let said = self.target.said.as_deref().filter(|_| path == self.directory());
+        let created = generation.create(path, said.unwrap_or_default().as_bytes(), kind).await;
         let not_made = match &created {
             Ok(_) => false,
             // From then on it is asked for again, and the first attempt may have made it.

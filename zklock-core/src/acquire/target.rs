@@ -33,6 +33,8 @@ pub struct Target {
     pub marks: Marks,
     /// For a semaphore: its limit, which may change.
     pub limit: Option<watch::Receiver<u32>>,
+    /// What its directory says from the beginning, if it has to be made.
+    pub said: Option<Arc<str>>,
 }
 
 impl Target {
@@ -52,6 +54,7 @@ impl Target {
             driver,
             marks: Marks::default(),
             limit: None,
+            said: None,
         }
     }
 

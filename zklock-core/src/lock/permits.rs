@@ -190,7 +190,9 @@ fn targets(
         },
         SemaphoreLayout::Kazoo { .. } => Targets {
             locks: locks(above.beside(KAZOO_INNER)),
-            leases: leases(above),
+            // Somebody may delete it after the limit was compared: a client of kazoo compares its own with
+            // what the next one says.
+            leases: Target { said: Some(limit.now().to_string().into()), ..leases(above) },
             counts_first: true,
         },
     }

@@ -447,6 +447,25 @@ async fn a_semaphore_that_was_deleted_is_made_again() {
     assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"3");
 }
 
+/// The same, where it is deleted just after the limit was compared.
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_that_is_deleted_before_the_permit_is_made_says_its_limit_again() {
+    let (store, session) = store();
+    let semaphore = printers(&session, 3);
+    drop(semaphore.acquire().await.unwrap());
+    settle().await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    // The limit is compared, the inner lock is taken, those inside are counted: 100 ms each.
+    faults.delay_replies(Duration::from_millis(100));
+    let acquired = crate::spawn(async move { semaphore.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let peer = client(&store).await;
+    peer.delete(PRINTERS).await.unwrap();
+    let permit = acquired.await.unwrap();
+    assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"3");
+    assert!(permit.is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_child_of_whomever_is_a_permit() {
     let (store, session) = store();
