@@ -42,6 +42,10 @@ fn marker(mode: Mode) -> &'static str {
     }
 }
 
+fn after_last<'a>(name: &'a str, marker: &str) -> &'a str {
+    name.rsplit_once(marker).map_or(name, |(_, after)| after)
+}
+
 /// Whether a name is one that a client of Curator gives to its nodes, and this library. The mutex of
 /// go-zookeeper, which sees our nodes, writes no hyphens into its identifier, and hand-written locks have none.
 fn is_of_curator(name: &str) -> bool {
@@ -78,11 +82,18 @@ impl LockDriver for Curator {
         }
     }
 
-    /// Curator counts every child, ordered by the text after the last `lock-`, or by the whole
-    /// name.
-    fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
-        let key = child.rsplit_once("lock-").map_or(child, |(_, key)| key);
-        u32::try_from(number).is_ok_and(|number| *key.as_bytes() < digits_of(number)[..])
+    /// Curator counts every child, ordered by the text after the last marker of its lock, or by the whole
+    /// name. Its readers wait for what looks like a writer only.
+    fn is_counted_by_others(&self, child: &str, before: &Contender) -> bool {
+        let key = match before.mode {
+            Mode::Read if !child.contains(marker(Mode::Write)) => return false,
+            Mode::Read | Mode::Write => {
+                after_last(after_last(child, marker(Mode::Read)), marker(Mode::Write))
+            }
+            Mode::Mutex | Mode::Permit => after_last(child, marker(Mode::Mutex)),
+        };
+        let number = u32::try_from(before.sequence);
+        number.is_ok_and(|number| *key.as_bytes() < digits_of(number)[..])
     }
 }
 
@@ -109,6 +120,9 @@ mod tests {
 
     #[test]
     fn curator_waits_for_what_sorts_before_its_number() {
+        let counts = |child: &str, number, mode| {
+            Curator.is_counted_by_others(child, &Contender::new("mine", number, mode))
+        };
         for (child, counted) in [
             ("0", true),
             ("-5", true),
@@ -122,9 +136,22 @@ mod tests {
             ("~2F", false),
             ("0b3f0b4e-3c9c-4a3e-9a60-5b0c1f9a7d11", false),
         ] {
-            assert_eq!(Curator.is_counted_by_others(child, 7), counted, "{child}");
+            assert_eq!(counts(child, 7, Mode::Mutex), counted, "{child}");
         }
-        assert!(Curator.is_counted_by_others("007", 70_000_000));
+        assert!(counts("007", 70_000_000, Mode::Mutex));
+        // The read/write lock has other markers.
+        for (child, [reader, writer]) in [
+            ("0", [false, true]),
+            ("x-lock-0", [false, false]),
+            ("0-lock-9", [false, true]),
+            ("x__READ__0", [false, true]),
+            ("x__WRIT__0", [true, true]),
+            ("x__WRIT__9", [false, false]),
+            ("create", [false, false]),
+        ] {
+            let both = [Mode::Read, Mode::Write].map(|mode| counts(child, 7, mode));
+            assert_eq!(both, [reader, writer], "{child}");
+        }
     }
 
     #[test]

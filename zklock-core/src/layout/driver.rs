@@ -226,9 +226,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// Returns whether other clients of this layout count a child that is not a contender, and wait
-    /// for it if their own node has this number.
+    /// for it if their own node has the number of this contender, and is of its mode.
     #[doc(hidden)]
-    fn is_counted_by_others(&self, _child: &str, _number: i64) -> bool {
+    fn is_counted_by_others(&self, _child: &str, _before: &Contender) -> bool {
         false
     }
 

@@ -41,7 +41,7 @@ pub fn counted_by_others<'a>(
     before: &'a Contender,
 ) -> impl Iterator<Item = &'a str> {
     let counted = |child: &&String| {
-        driver.is_counted_by_others(child, before.sequence) && driver.parse(child).is_none()
+        driver.is_counted_by_others(child, before) && driver.parse(child).is_none()
     };
     children.iter().filter(counted).map(String::as_str)
 }

@@ -54,8 +54,8 @@ macro_rules! as_below {
         fn holders_may_stay(&self) -> bool {
             self.layout.holders_may_stay()
         }
-        fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
-            self.layout.is_counted_by_others(child, number)
+        fn is_counted_by_others(&self, child: &str, before: &Contender) -> bool {
+            self.layout.is_counted_by_others(child, before)
         }
         fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
             self.layout.sign_of_another_kind(child, mode)

@@ -47,9 +47,9 @@ impl LockDriver for Counting {
         Curator.verdict(queue, mine)
     }
 
-    fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
+    fn is_counted_by_others(&self, child: &str, before: &Contender) -> bool {
         self.compared.fetch_add(1, Ordering::Relaxed);
-        Curator.is_counted_by_others(child, number)
+        Curator.is_counted_by_others(child, before)
     }
 
     fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
