@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
-use crate::layout::kinds::{Kind, Sign, directory_of_permits};
+use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};
 use crate::name::path::digits_of;
 
 /// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
@@ -46,11 +46,19 @@ fn after_last<'a>(name: &'a str, marker: &str) -> &'a str {
     name.rsplit_once(marker).map_or(name, |(_, after)| after)
 }
 
-/// Whether a name is one that a client of Curator gives to its nodes, and this library. The mutex of
-/// go-zookeeper, which sees our nodes, writes no hyphens into its identifier, and hand-written locks have none.
+/// Whether a name is one that a client of Curator gives to its nodes, or kazoo with Curator's markers, which is as
+/// blind to the other kind. The mutex of go-zookeeper sees our nodes: its names have no hyphens in the
+/// identifier. Hand-written ones have none.
 fn is_of_curator(name: &str) -> bool {
-    let id = name.strip_prefix("_c_").and_then(|rest| rest.get(..37)?.strip_suffix('-'));
-    id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+    match name.strip_prefix("_c_") {
+        Some(name) => id_of(name, 36).is_some_and(|id| Uuid::try_parse(id).is_ok()),
+        None => id_of(name, 32).is_some_and(is_identifier_of_kazoo),
+    }
+}
+
+/// What stands before the hyphen, if it is so long.
+fn id_of(name: &str, length: usize) -> Option<&str> {
+    name.get(..=length)?.strip_suffix('-')
 }
 
 impl LockDriver for Curator {
@@ -162,11 +170,14 @@ mod tests {
         assert_eq!(sign(&mutex, Mode::Write), Some(Kind::Mutex));
         assert_eq!(sign(&reader, Mode::Mutex), Some(Kind::ReadWrite));
         assert_eq!((sign(&mutex, Mode::Mutex), sign(&reader, Mode::Write)), (None, None));
+        let kazoos = "be2ee212c5074b18a73381c86278175c-lock-0000000004";
+        assert_eq!(sign(kazoos, Mode::Read), Some(Kind::Mutex));
         // Of go-zookeeper, of hand-written locks, and of what only looks alike.
         for other in [
             "_c_0123456789abcdef0123456789abcdef-lock-0000000012",
             "lock-0000000003",
             "_c_x-lock-0000000003",
+            "be2ee212c5074b18a73381c86278175cx-lock-0000000004",
             "_c_0123456789abcdef0123456789abcdef0123-lock-0000000012",
             "_c_\u{1f600}2ee212-c507-4b18-a733-81c86278175c-lock-0000000012",
         ] {

@@ -372,7 +372,7 @@ async fn a_client_of_curator_with_the_other_of_mutex_and_read_write_lock_is_told
 /// The mutex of go-zookeeper sees our readers and writers, and hand-written locks may: what their nodes contain
 /// is their business.
 #[tokio::test(start_paused = true)]
-async fn what_others_than_curator_write_into_the_node_of_a_mutex_is_no_other_kind() {
+async fn a_mutex_of_others_than_curator_is_no_other_kind_whatever_it_contains() {
     for name in ["_c_0123456789abcdef0123456789abcdef-lock-0000000000", "lock-0000000000"] {
         let (store, session) = store();
         let raw = client(&store).await;
