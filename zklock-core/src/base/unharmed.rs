@@ -1,8 +1,10 @@
 //! Going on although other people's code panics.
 
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use tokio::sync::Notify;
 
@@ -28,6 +30,17 @@ impl Unharming {
         let new = || Arc::new(Caller(caller.clone()));
         Waker::from(self.0.insert(last.unwrap_or_else(new)).clone())
     }
+}
+
+/// Waits, and is woken by such a waker: whoever wakes several callers would leave the others asleep after one
+/// whose waker panics.
+pub async fn unharming<F: Future>(mut waiting: Pin<&mut F>) -> F::Output {
+    let mut callers = Unharming::default();
+    poll_fn(|cx| {
+        let waker = callers.waker(cx.waker());
+        waiting.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
 }
 
 #[derive(Debug)]

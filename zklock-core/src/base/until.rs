@@ -2,11 +2,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::sync::Notify;
 
 use crate::base::clock::{Alarm, Clock, Instant};
+use crate::base::unharmed::{Unharming, unharming};
 
 /// Waits until a condition holds, whose changes this notification announces.
 pub async fn until(changed: &Notify, so: impl Fn() -> bool) {
@@ -16,7 +17,7 @@ pub async fn until(changed: &Notify, so: impl Fn() -> bool) {
         if so() {
             return;
         }
-        changed.await;
+        unharming(changed).await;
     }
 }
 
@@ -30,10 +31,11 @@ pub async fn until_by(
 ) {
     let mut news = pin!(changed.notified());
     let (mut last, mut timer) = (Instant::ORIGIN, None);
+    let mut callers = Unharming::default();
     poll_fn(|cx| {
         loop {
-            // This enables it, before the look.
-            if news.as_mut().poll(cx).is_ready() {
+            // Before the look.
+            if news.as_mut().enable() {
                 news.set(changed.notified());
                 continue;
             }
@@ -45,9 +47,17 @@ pub async fn until_by(
                 let at = Some(time()).filter(|at| *at > last).unwrap_or(Instant::FAR);
                 (at, Alarm::default())
             });
-            ready!(alarm.poll(clock, *at, cx));
-            last = *at;
-            timer = None;
+            if alarm.poll(clock, *at, cx).is_ready() {
+                last = *at;
+                timer = None;
+                continue;
+            }
+            // It is made where this has to wait.
+            let waker = callers.waker(cx.waker());
+            if news.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                return Poll::Pending;
+            }
+            news.set(changed.notified());
         }
     })
     .await;

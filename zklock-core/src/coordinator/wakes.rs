@@ -6,9 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::mem::swap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::base::unharmed::unharmed;
 
 thread_local! {
     /// Whether this is an I/O thread. Everywhere else this is all that waking a caller costs more.
@@ -25,10 +26,11 @@ struct Later {
     task: Option<Waker>,
 }
 
-/// Wakes a caller: at once, or on an I/O thread after what is ready there.
+/// Wakes a caller: at once, or on an I/O thread after what is ready there. A waker of the application that panics
+/// does not keep whoever wakes from what else it has to do.
 pub(crate) fn wake(caller: Waker) {
     if !COLLECTS.get() {
-        return caller.wake();
+        return unharmed(|| caller.wake());
     }
     let mut caller = Some(caller);
     // There is no list on a thread that is ending, where whatever holds a guard may be dropped later.
@@ -39,7 +41,7 @@ pub(crate) fn wake(caller: Waker) {
         later.task.take()
     });
     for now in task.ok().flatten().into_iter().chain(caller) {
-        now.wake();
+        unharmed(|| now.wake());
     }
 }
 
@@ -63,7 +65,7 @@ pub(crate) async fn wake_callers() {
 /// A waker of the application that panics must not keep the others asleep.
 fn wake_all(callers: &mut Vec<Waker>) {
     for caller in callers.drain(..) {
-        drop(catch_unwind(AssertUnwindSafe(|| caller.wake())));
+        unharmed(|| caller.wake());
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::base::caller::Caller;
 use crate::base::chain::drop_chain;
 use crate::base::mode::Mode;
+use crate::base::unharmed::unharming;
 use crate::guard::limit::HoldLimit;
 use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
@@ -84,8 +86,9 @@ impl Asked {
     ///
     /// Dropping the future gives up the place.
     pub async fn turn(self) -> Option<Turn> {
+        let permit = pin!(self.slot.free.clone().acquire_many_owned(share(self.mode)));
         // The semaphore is never closed.
-        let permit = self.slot.free.clone().acquire_many_owned(share(self.mode)).await.ok()?;
+        let permit = unharming(permit).await.ok()?;
         Some(self.enter(permit))
     }
 

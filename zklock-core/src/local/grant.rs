@@ -20,7 +20,7 @@ use crate::base::first::first;
 use crate::base::mode::Mode;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
-use crate::base::unharmed::unharmed;
+use crate::base::unharmed::{tell_all, unharmed, unharming};
 use crate::observe::observer::{Event, Granted, GrantedBy, LossReason};
 use crate::session::local_queues::{Holding, LocalContender};
 use crate::session::slow::{Slow, Warning};
@@ -221,7 +221,7 @@ impl Grant {
         if self.holds.fetch_or(AWAITED, Ordering::AcqRel) & COUNT == 0 {
             return;
         }
-        or(end, self.of_any(Lease::lost, |lease| !lease.is_valid())).await;
+        or(self.of_any(Lease::lost, |lease| !lease.is_valid()), unharming(end)).await;
     }
 
     /// Resolves when a condition holds for one of its leases. Those that were split off meanwhile do not
@@ -242,7 +242,7 @@ impl Grant {
     /// Wakes those that wait for the end; `before` is the earlier count of holds.
     fn tell_of_end(&self, before: usize) {
         if before & AWAITED != 0 {
-            self.end.notify_waiters();
+            tell_all(&self.end);
         }
     }
 

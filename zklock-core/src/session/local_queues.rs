@@ -15,7 +15,7 @@ use crate::base::clock::Instant;
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
-use crate::base::unharmed::unharmed;
+use crate::base::unharmed::{tell_all, unharmed};
 use crate::base::until::until;
 use crate::layout::driver::LockDriver;
 
@@ -313,7 +313,7 @@ impl LocalQueues {
 
     /// Reports that a holder or waiter has left.
     pub fn left(&self) {
-        self.left.notify_waiters();
+        tell_all(&self.left);
     }
 
     fn all(&self) -> Vec<Arc<dyn LocalQueue>> {
@@ -349,14 +349,14 @@ impl LocalQueues {
     /// Fails all waiters.
     pub fn close(&self) {
         for local_queue in self.all() {
-            local_queue.close();
+            // It wakes callers, whose wakers are the application's.
+            unharmed(|| local_queue.close());
         }
     }
 
     /// Tells all queues that leases were lost.
     pub fn leases_lost(&self) {
         for local_queue in self.all() {
-            // It wakes callers, whose wakers are the application's.
             unharmed(|| local_queue.leases_lost());
         }
     }

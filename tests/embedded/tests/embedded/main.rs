@@ -50,6 +50,7 @@ mod taken_late;
 mod template;
 mod tries;
 mod view;
+mod wakers;
 
 use std::future::Future;
 use std::pin::Pin;
