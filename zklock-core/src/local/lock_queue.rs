@@ -38,7 +38,6 @@ use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{LocalQueue, of_type};
-use crate::session::releaser::Deletions;
 
 mod behind;
 mod beside;
@@ -309,15 +308,8 @@ impl Engine for Locks {
         }
     }
 
-    fn ask_behind(
-        queue: &Arc<LockQueue>,
-        lease: Arc<Lease>,
-    ) -> Option<oneshot::Receiver<Deletions>> {
-        // Of readers, whoever leaves the others waits for nothing.
-        let is_released = matches!(queue.lock().state.phase(), Phase::Asking { .. });
-        let (tell, told) = oneshot::channel();
-        queue.session().spawner().spawn(queue.clone().ask_behind(lease, tell));
-        is_released.then_some(told)
+    fn ask_behind(queue: &Arc<LockQueue>, lease: Arc<Lease>) {
+        queue.session().spawner().spawn(queue.clone().ask_behind(lease));
     }
 
     fn accompany(queue: &Arc<LockQueue>, lease: Arc<Lease>, stop: Arc<Notify>) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::target::Target;
@@ -22,6 +22,7 @@ use crate::local::todo::{Joined as Decided, Lent};
 use crate::local::waiter::Waiter;
 use crate::session::handle::Session;
 use crate::session::local_queues::{LocalQueues, of_type};
+use crate::session::releaser::Deletions;
 
 mod effects;
 mod engine;
@@ -92,12 +93,20 @@ pub struct Inner<E: Engine> {
     driver: Option<E::Looks>,
     /// Stops the present companion, with its lease.
     companion: Option<(Weak<Lease>, Arc<Notify>)>,
+    /// Tells whoever let go of this lease of its deletion, or, when it is dropped, that there is none.
+    undecided: Option<(Weak<Lease>, oneshot::Sender<Deletions>)>,
 }
 
 impl<E: Engine> Inner<E> {
     /// What the present driver has seen.
     pub fn looks(&self) -> Option<&E::Looks> {
         self.driver.as_ref()
+    }
+
+    /// Takes out who waits until it is decided what becomes of this lease, if anybody does.
+    pub fn undecided(&mut self, lease: &Lease) -> Option<oneshot::Sender<Deletions>> {
+        let is_its = |waits: &mut (Weak<Lease>, _)| std::ptr::eq(waits.0.as_ptr(), lease);
+        self.undecided.take_if(is_its).map(|(_, tell)| tell)
     }
 }
 
@@ -118,7 +127,8 @@ impl<E: Engine> Queue<E> {
 
     fn make(common: Arc<Common<E>>, key: Arc<str>, main: Option<Shared<E>>) -> Shared<E> {
         let state = E::State::new(common.session.is_closing());
-        let state = Mutex::new(Inner { state, driver: None, companion: None });
+        let state = Inner { state, driver: None, companion: None, undecided: None };
+        let state = Mutex::new(state);
         Arc::new(Queue { key, common, main, state })
     }
 

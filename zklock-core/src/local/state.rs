@@ -181,9 +181,11 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
             } else if self.behind == Some(false) {
                 self.grant_first(&mut todo, (lease, mode), true, by);
             } else {
+                // It may have been asked for a newcomer among readers.
                 if !std::mem::replace(&mut self.asking, true) {
                     todo.rare().ask = Some(lease.clone());
                 }
+                todo.rare().undecided = Some(lease.clone());
                 self.phase = Phase::Asking { lease, mode, until: now + linger };
             }
         } else if linger.is_zero() || self.behind == Some(true) || self.callers.closed {

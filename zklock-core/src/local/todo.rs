@@ -114,6 +114,8 @@ pub struct Todo<L, W = Mode> {
 pub struct Rare<L, W> {
     /// Ask whether a contender is behind the node.
     pub ask: Option<Arc<L>>,
+    /// Whoever let go of this node waits until it is decided what becomes of it.
+    pub undecided: Option<Arc<L>>,
     /// Watch for contenders behind the node from now on.
     pub accompany: Option<Arc<L>>,
     /// Delete the nodes of these leases as well, which were lost and are only in the way.
@@ -124,7 +126,8 @@ pub struct Rare<L, W> {
 
 impl<L, W> Default for Rare<L, W> {
     fn default() -> Self {
-        Rare { ask: None, accompany: None, let_go: Vec::new(), tried: Vec::new() }
+        let (ask, undecided, accompany) = (None, None, None);
+        Rare { ask, undecided, accompany, let_go: Vec::new(), tried: Vec::new() }
     }
 }
 

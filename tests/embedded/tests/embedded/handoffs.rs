@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zklock::layout::Kazoo;
-use zklock::{AnyLock, Handoffs, LockOptions, Semaphore, Session};
+use zklock::{AnyLock, ErrorKind, Handoffs, LockOptions, Semaphore, Session};
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{client, on, prompt};
 
@@ -271,6 +273,64 @@ async fn a_release_at_the_bound_ends_when_the_node_is_gone_or_another_caller_has
             theirs.await.unwrap();
         }
     }
+}
+
+/// A newcomer among readers has asked already: the answer decides what becomes of the node of the last one.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_leaves_while_a_newcomer_asks_waits_until_the_node_is_gone_or_the_newcomers()
+{
+    for (is_wanted, is_refused) in [(false, false), (true, false), (true, true)] {
+        let (store, session) = prompt();
+        let lock = |session: &Session| {
+            let options = LockOptions::new().handoffs(Handoffs::NONE);
+            session.rw_lock("rw").unwrap().with_options(options)
+        };
+        let reading = lock(&session).read().await.unwrap();
+        let node = reading.node_path().to_owned();
+        let there = lock(&on(&store));
+        let theirs = crate::spawn(async move {
+            if is_wanted {
+                drop(there.write().await.unwrap());
+            }
+        });
+        settle().await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.hold_replies();
+        if is_refused {
+            faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(&node));
+        }
+        let here = lock(&session);
+        let next = crate::spawn(async move { here.read().await.unwrap().node_path().to_owned() });
+        settle().await;
+        let mut releasing = Box::pin(reading.release());
+        let moment = Duration::from_millis(100);
+        assert!(tokio::time::timeout(moment, &mut releasing).await.is_err(), "{is_wanted}");
+        faults.release();
+        assert_eq!(releasing.await.is_err(), is_refused, "{is_wanted}");
+        assert_eq!(next.await.unwrap() == node, !is_wanted);
+        theirs.await.unwrap();
+    }
+}
+
+/// Then the node goes without an answer.
+#[tokio::test(start_paused = true)]
+async fn a_release_at_the_bound_waits_for_the_deletion_where_the_session_drains_meanwhile() {
+    let (store, session) = prompt();
+    let lock = locks(&session, Handoffs::NONE).swap_remove(0).1;
+    let guard = lock.acquire().await.unwrap();
+    let next = crate::spawn(async move { lock.acquire().await.unwrap_err() });
+    settle().await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.hold_replies();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(guard.node_path());
+    faults.inject(refused);
+    let mut releasing = Box::pin(guard.release());
+    let moment = Duration::from_millis(100);
+    assert!(tokio::time::timeout(moment, &mut releasing).await.is_err());
+    drop(session.drain(Duration::from_millis(1)).await);
+    assert!(next.await.unwrap().is_closing());
+    faults.release();
+    assert_eq!(releasing.await.unwrap_err().kind(), ErrorKind::Unauthorized);
 }
 
 /// The server answers nothing: neither the question nor the deletion.

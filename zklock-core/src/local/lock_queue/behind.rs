@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_lite::future::or;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::Locks;
 use crate::acquire::lease::Lease;
@@ -15,16 +15,11 @@ use crate::coordinator::watch::Watch;
 use crate::local::grant::GrantSource;
 use crate::local::panics::catch;
 use crate::local::queue::{Granting, Queue};
-use crate::session::releaser::{Deletions, or_forgotten};
+use crate::session::releaser::or_forgotten;
 
 impl Queue<Locks> {
     /// Finds out whether a contender is behind a node, when this process has kept it for its turn.
-    /// The deletion of the node, if it is deleted, is told to whoever let go of it.
-    pub(super) async fn ask_behind(
-        self: Arc<Self>,
-        lease: Arc<Lease>,
-        tell: oneshot::Sender<Deletions>,
-    ) {
+    pub(super) async fn ask_behind(self: Arc<Self>, lease: Arc<Lease>) {
         let behind = loop {
             if let Some(behind) = self.is_anybody_behind(&lease).await {
                 break behind;
@@ -35,10 +30,13 @@ impl Queue<Locks> {
             lease.generation().pause(pause_after(3)).await;
         };
         let by = Granting::new(&self, self.now());
-        let deletions = self.decide(|state| state.asked(&lease, behind, &by));
+        let mut inner = self.lock();
+        let todo = inner.state.asked(&lease, behind, &by);
+        // If the node stays, it is decided as well: whoever let go of it waits for nothing more.
+        let stays = if todo.release.is_none() { inner.undecided(&lease) } else { None };
+        drop(self.carry_out(inner, todo));
+        drop(stays);
         by.tell_handed_on();
-        // If nobody waits for it, it goes on in the background.
-        drop(tell.send(deletions));
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {

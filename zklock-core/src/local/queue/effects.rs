@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, MutexGuard, Weak};
 
 use futures_lite::future::or;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::{Common, Engine, Granting, Inner, Queue, TodoOf};
 use crate::acquire::lease::Lease;
@@ -67,14 +67,21 @@ impl<E: Engine> Queue<E> {
             let companion = inner.companion.take_if(|(lease, _)| is_its(lease));
             companion.map(|(_, stop)| stop)
         });
+        let decided = todo.release.as_ref().and_then(|released| inner.undecided(released));
         let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
             let looks = E::Looks::default();
             inner.driver = Some(looks.clone());
             (fetch, looks)
         });
-        let Rare { ask, accompany, let_go, tried } =
+        let Rare { ask, undecided, accompany, let_go, tried } =
             todo.rare.map(|rare| *rare).unwrap_or_default();
+        // Before anybody else can decide it.
+        let told = undecided.map(|lease| {
+            let (tell, told) = oneshot::channel();
+            inner.undecided = Some((Arc::downgrade(&lease), tell));
+            told
+        });
         let accompany = accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
             inner.companion = Some((Arc::downgrade(&lease), stop.clone()));
@@ -98,7 +105,14 @@ impl<E: Engine> Queue<E> {
             let spawner = lane_permit.lane().spawner().clone();
             spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, fetch, looks));
         }
-        if let Some(told) = ask.and_then(|lease| E::ask_behind(self, lease)) {
+        if let Some(tell) = decided {
+            // If nobody waits for it, it goes on in the background.
+            drop(tell.send(std::mem::take(&mut deletions)));
+        }
+        if let Some(lease) = ask {
+            E::ask_behind(self, lease);
+        }
+        if let Some(told) = told {
             deletions = deletions.and_later(told);
         }
         if let Some((lease, stop)) = accompany {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::{Joined, Queue};
 use crate::acquire::lease::Lease;
@@ -24,7 +24,6 @@ use crate::local::todo::{Fetch, Todo};
 use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::lane::LanePermit;
-use crate::session::releaser::Deletions;
 
 /// A queue as something to refer to.
 pub type Shared<E> = Arc<Queue<E>>;
@@ -87,11 +86,8 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     /// them gets an error.
     fn refuse_stuck(queue: &Shared<Self>, tried: &[(Caller, Self::Wants)]);
 
-    /// Finds out whether a contender is behind this node. If whoever released it has to wait for the answer,
-    /// this is where the deletion comes from, if there is one.
-    fn ask_behind(_: &Shared<Self>, _: Arc<Lease>) -> Option<oneshot::Receiver<Deletions>> {
-        None
-    }
+    /// Finds out whether a contender is behind this node.
+    fn ask_behind(_: &Shared<Self>, _: Arc<Lease>) {}
 
     /// Watches for contenders behind this node, until it is stopped.
     fn accompany(_: &Shared<Self>, _: Arc<Lease>, _stop: Arc<Notify>) {}
