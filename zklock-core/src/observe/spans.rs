@@ -14,6 +14,8 @@ use crate::base::clock::{Clock, Instant};
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
+use crate::base::token::FencingToken;
+use crate::base::unharmed::unharmed;
 use crate::name::lock_name::LockName;
 use crate::observe::observer::{Granted, GrantedBy, tries};
 
@@ -23,11 +25,11 @@ const TARGET: &str = "zklock";
 /// The span of an acquire. If it is dropped before its end, the acquire was cancelled.
 #[derive(Debug)]
 pub struct Acquiring {
-    span: Span,
+    /// Until its end.
+    span: Option<Span>,
     clock: Clock,
     started: Instant,
     one_try: Option<Duration>,
-    ended: bool,
 }
 
 impl Acquiring {
@@ -52,7 +54,7 @@ impl Acquiring {
         if span.is_disabled() {
             return None;
         }
-        Some(Acquiring { span, clock: clock.clone(), started, one_try, ended: false })
+        Some(Acquiring { span: Some(span), clock: clock.clone(), started, one_try })
     }
 
     /// Waits inside the span, which ends with the result.
@@ -61,37 +63,38 @@ impl Acquiring {
         waiting: impl Future<Output = Result<T, LockError>>,
         granted: impl FnOnce(&T) -> Option<Granted>,
     ) -> Result<T, LockError> {
-        let result = waiting.instrument(self.span.clone()).await;
+        let span = self.span.clone().unwrap_or_else(Span::none);
+        let result = waiting.instrument(span).await;
         match result.as_ref().map(granted) {
-            Ok(None) => self.end("error"),
-            Ok(Some(granted)) => {
-                self.span.record("token", tracing::field::display(granted.token));
-                self.end(how(granted.by));
-            }
-            Err(error) => self.end(outcome(error)),
+            Ok(None) => self.end("error", None),
+            Ok(Some(granted)) => self.end(how(granted.by), Some(granted.token)),
+            Err(error) => self.end(outcome(error), None),
         }
         result
     }
 
-    fn end(&mut self, outcome: &str) {
-        self.ended = true;
+    fn end(&mut self, outcome: &str, token: Option<FencingToken>) {
+        let Some(span) = self.span.take() else { return };
         let waited = self.clock.now().since(self.started);
-        self.span.record("waited", waited.as_secs_f64());
         let tries = match outcome {
             "node" | "handoff" | "scope" => tries(waited, self.one_try),
             // Those that ended.
             _ => tries(waited, self.one_try).saturating_sub(1).max(1),
         };
-        self.span.record("tries", tries);
-        self.span.record("outcome", outcome);
+        unharmed(move || {
+            if let Some(token) = token {
+                span.record("token", tracing::field::display(token));
+            }
+            span.record("waited", waited.as_secs_f64());
+            span.record("tries", tries);
+            span.record("outcome", outcome);
+        });
     }
 }
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        if !self.ended {
-            self.end("cancelled");
-        }
+        self.end("cancelled", None);
     }
 }
 
@@ -162,8 +165,10 @@ pub fn any_hold() -> bool {
 pub fn end_hold(grant: usize, held: Duration, outcome: &str) {
     // It is closed outside of the lock: a subscriber may do anything.
     if let Some(span) = holds(|holds| holds.remove(&grant)) {
-        span.record("held", held.as_secs_f64());
-        span.record("outcome", outcome);
+        unharmed(move || {
+            span.record("held", held.as_secs_f64());
+            span.record("outcome", outcome);
+        });
     }
 }
 

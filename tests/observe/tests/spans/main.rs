@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -16,7 +16,9 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Instrument as _, Level, Metadata, Subscriber, info_span};
 use zklock::driver::RequestError;
 use zklock::testing::{Fault, Op};
-use zklock::{Embedded, LockError, LockOptions, OnRevoked, Session, ZkLockTemplate, zk_locked};
+use zklock::{
+    Embedded, LockError, LockOptions, Observer, OnRevoked, Session, ZkLockTemplate, zk_locked,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -44,6 +46,8 @@ struct All {
     spans: Vec<Seen>,
     inside: Vec<u64>,
     lines: Vec<(Level, BTreeMap<&'static str, String>)>,
+    /// Whether it panics at the end of a span.
+    is_broken: bool,
 }
 
 /// Collects what is told on this thread.
@@ -79,7 +83,12 @@ impl Subscriber for Collector {
 
     fn record(&self, span: &Id, values: &Record<'_>) {
         let mut all = self.0.lock().unwrap();
-        values.record(&mut Fields(&mut all.spans[span.into_u64() as usize - 1].fields));
+        let fields = &mut all.spans[span.into_u64() as usize - 1].fields;
+        values.record(&mut Fields(fields));
+        let is_over = fields.contains_key("waited") || fields.contains_key("held");
+        let panics = is_over && all.is_broken;
+        drop(all);
+        assert!(!panics, "the log is broken");
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -167,6 +176,37 @@ async fn a_wait_and_a_hold_are_spans_inside_the_callers() {
 #[zk_locked("plain/{id}", session = session)]
 fn plain(session: &Session, id: u32) -> Result<(), LockError> {
     Ok(())
+}
+
+#[derive(Debug)]
+struct Released(Mutex<mpsc::Sender<String>>);
+
+impl Observer for Released {
+    fn event(&self, event: &zklock::Event) {
+        if let zklock::Event::Released { lock, .. } = event {
+            let _ = self.0.lock().unwrap().send(lock.to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_panics_at_the_end_of_a_span_harms_nobody() {
+    let (collector, _installed) = Collector::install();
+    let (sender, told) = mpsc::channel();
+    let builder = Session::embedded_builder(&Embedded::new());
+    let session = builder.observer(Arc::new(Released(Mutex::new(sender)))).open().unwrap();
+    collector.0.lock().unwrap().is_broken = true;
+    let mutex = session.mutex("a").unwrap();
+    for waits in [false, true] {
+        let guard = mutex.acquire().await.unwrap();
+        if waits {
+            guard.release().await.unwrap();
+        } else {
+            drop(guard);
+        }
+        assert_eq!(told.recv_timeout(60 * SECOND).unwrap(), "a");
+    }
+    assert!(mutex.try_acquire().await.is_ok());
 }
 
 /// Nobody holds the lock any more, although its nodes are still being changed.
