@@ -1,12 +1,14 @@
 //! The questions that a held lock answers.
 
 use std::future::Future;
+use std::iter::successors;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::or;
 
 use crate::base::cancel_policy::CancelPolicy;
+use crate::base::chain::drop_chain;
 use crate::base::error::LockError;
 use crate::base::first::first;
 use crate::base::token::FencingToken;
@@ -41,14 +43,24 @@ pub struct GuardView {
     before: Option<Arc<GuardView>>,
 }
 
+impl Drop for GuardView {
+    #[inline]
+    fn drop(&mut self) {
+        if self.before.is_some() {
+            drop_chain(self.before.take(), |view| view.before.take());
+        }
+    }
+}
+
 impl GuardView {
     pub(crate) fn new(grant: Arc<Grant>, limit: Option<Arc<HoldLimit>>) -> Self {
         GuardView { grant, limit, before: None }
     }
 
     /// The view of one more member of a multi-lock.
-    pub(crate) fn beside(self, before: GuardView) -> Self {
-        GuardView { before: Some(Arc::new(before)), ..self }
+    pub(crate) fn beside(mut self, before: GuardView) -> Self {
+        self.before = Some(Arc::new(before));
+        self
     }
 
     /// The view of one member of a call around.
@@ -57,16 +69,20 @@ impl GuardView {
     }
 
     fn of(frame: &Frame) -> Self {
+        // Of a single lock there are none, which takes no memory.
+        let others: Vec<_> = successors(frame.partner(), |other| other.partner()).collect();
+        let others = others.into_iter().rev().map(GuardView::of_one);
+        let before = others.reduce(|before, view| view.beside(before));
         let view = GuardView::of_one(frame);
-        match frame.partner() {
-            Some(partner) => view.beside(GuardView::of(partner)),
+        match before {
+            Some(before) => view.beside(before),
             None => view,
         }
     }
 
     /// The members, the last first.
     fn members(&self) -> impl Iterator<Item = &GuardView> {
-        std::iter::successors(Some(self), |view| view.before.as_deref())
+        successors(Some(self), |view| view.before.as_deref())
     }
 
     /// The grants of all members, the last first.
@@ -557,4 +573,27 @@ pub fn is_held_in_scope(name: impl IntoLockName) -> bool {
     let Ok(name) = name.into_lock_name() else { return false };
     let frame = context::find(|by| &**by.queue.lock_name() == name.as_str());
     frame.is_some_and(|frame| GuardView::of_one(&frame).is_valid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::handle::Session;
+
+    #[tokio::test]
+    async fn members_are_looked_through_and_left_one_after_the_other_however_many_there_are() {
+        let guard = Session::embedded().mutex("a").unwrap().acquire().await.unwrap();
+        let mut frame = guard.frame();
+        let mut view = guard.view();
+        for _ in 1..200_000 {
+            frame = guard.frame_beside(frame);
+            view = guard.view().beside(view);
+        }
+        // The thread of a test has two MiB.
+        let of_frame = GuardView::of(&frame);
+        assert_eq!((of_frame.members().count(), view.members().count()), (200_000, 200_000));
+        let another = view.view();
+        drop((of_frame, view));
+        assert!(another.is_valid());
+    }
 }
