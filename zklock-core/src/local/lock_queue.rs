@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::future::Future;
 use std::iter::empty;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -21,6 +22,7 @@ use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{Requeue, StopAt};
+use crate::base::unharmed::unharming;
 use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::layout::refusals::mixed;
@@ -41,9 +43,11 @@ use crate::session::local_queues::{LocalQueue, of_type};
 
 mod behind;
 mod beside;
+mod heir;
 mod stuck;
 
 use beside::is_stopped;
+use heir::{Awaited, Heir};
 
 /// The queue of a mutex or a read/write lock.
 pub type LockQueue = Queue<Locks>;
@@ -140,7 +144,11 @@ impl Queue<Locks> {
     }
 
     /// Creates a reader's node in the place of a writer's, which is then deleted.
-    async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
+    async fn step_down_to_reader(
+        self: Arc<Self>,
+        sole: Sole,
+        heir: Heir,
+    ) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
         let from = writer.lease.clone();
         let standing_in = stand_in(
@@ -161,6 +169,7 @@ impl Queue<Locks> {
             Terms { lease, token, mode, who, ahead: 0, since: now, ..Terms::clone(&writer) };
         let reader = Grant::new(terms, empty());
         reader.keep(kept);
+        heir.is_made(&reader);
         self.note_single(&reader);
         let granted = reader.clone().hold();
         let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
@@ -343,10 +352,14 @@ impl Engine for Locks {
     fn step_down(queue: Arc<LockQueue>, writer: Sole) -> SteppingDown {
         let (tell, told) = oneshot::channel();
         let spawner = queue.session().spawner().clone();
-        let work = queue.step_down_to_reader(writer);
+        let heir = Heir::default();
+        let awaited = Awaited(Some(heir.clone()));
+        let work = queue.step_down_to_reader(writer, heir);
         spawner.spawn(async move { drop(tell.send(work.await)) });
         Box::pin(async move {
-            let stepped = told.await.unwrap_or_else(|_| Err((closed(), Hold::none())))?;
+            let told = unharming(pin!(told)).await;
+            awaited.end();
+            let stepped = told.unwrap_or_else(|_| Err((closed(), Hold::none())))?;
             // It may have been told of long before it was polled.
             match stepped.grant().filter(|reader| !reader.is_valid()) {
                 Some(reader) => Err((reader.lost_error(), Hold::none())),

@@ -12,9 +12,10 @@ use zklock::{
     AnyGuard, AnyLock, Embedded, ErrorKind, LockError, LockOptions, MultiLock, Session,
     ZkLockTemplate, carry,
 };
+use zklock_core::coordinator::memory::Op;
 use zklock_test_support::Warnings;
 
-use crate::support::{client, contenders, join_all, late, store};
+use crate::support::{client, contenders, join_all, late, prompt, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {
@@ -654,6 +655,25 @@ async fn a_thread_waits_for_a_detached_writer_that_steps_down_elsewhere() {
     sleep(Duration::from_millis(130)).await;
     drop(lock.blocking_write_timeout(LIMIT).unwrap());
     stepping.join().unwrap();
+}
+
+/// The reader that it becomes is given back in the background.
+#[tokio::test]
+async fn a_thread_waits_for_a_writer_whose_step_down_it_has_given_up() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.delay_replies(Duration::from_millis(300));
+    let mut stepping = Box::pin(writing.downgrade());
+    // The reader's node is there, and the writer's is being deleted.
+    store.record();
+    let is_deleted = || store.recorded().iter().any(|logged| logged.op == Op::Delete);
+    while !is_deleted() {
+        assert!(tokio::time::timeout(Duration::from_millis(5), &mut stepping).await.is_err());
+    }
+    drop(stepping);
+    drop(lock.blocking_write_timeout(LIMIT).unwrap());
 }
 
 /// Of those who wait in another queue, only the first has asked ZooKeeper.
