@@ -32,7 +32,7 @@ mod place;
 
 pub use engine::{Engine, InQueue, Shared, TodoOf};
 pub use granting::Granting;
-pub use place::{Joined, PlaceInQueue, busy};
+pub use place::{Joined, PlaceInQueue, busy, drop_unsaid};
 
 impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::base::policy::pause_after;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::limit::GuardLimit;
 use crate::guard::view::GuardView;
+use crate::local::queue::drop_unsaid;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock};
 
@@ -290,7 +292,13 @@ impl MultiLock {
             // All members have one deadline, and the same tries. Each session has its own clock.
             let wait = wait.begun(begun, member.session.clock().now());
             // On an error, the members that were acquired are released, the last one first.
-            let entering = async { Ok(member.enter(who, wait, unscoped).await) };
+            let mut entering = pin!(Some(member.enter(who, wait, unscoped)));
+            let entered = async {
+                match entering.as_mut().as_pin_mut() {
+                    Some(entering) => Ok(entering.await),
+                    None => pending().await,
+                }
+            };
             let retired = async {
                 match &guard {
                     // A wait with a limit lets go of them in any case.
@@ -298,9 +306,13 @@ impl MultiLock {
                     _ => pending().await,
                 }
             };
-            let taken = match or(entering, retired).await {
+            let first = or(entered, retired).await;
+            let taken = match first {
                 Ok(taken) => taken?,
-                Err(session) => return Ok(Err(session)),
+                Err(session) => {
+                    drop_unsaid(|| entering.set(None));
+                    return Ok(Err(session));
+                }
             };
             // Until all are acquired, nobody runs under them. One that a call around holds is in
             // use.

@@ -11,7 +11,7 @@ use tokio::time::{advance, sleep, timeout};
 use zklock::driver::RequestError;
 use zklock::{
     Acl, Body, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
-    LockOptions, LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt,
+    LockOptions, LossReason, Mode, MultiLock, Observer, OnRevoked, Session, SessionState, StopAt,
     ZkLockTemplate, lock_name, zk_locked,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
@@ -136,6 +136,35 @@ async fn a_nested_call_that_is_given_up_is_told_of() {
     assert!(matches!(of_lock(&told), Event::Released { nested: true, .. }));
     drop(held);
     assert!(matches!(of_lock(&told), Event::Released { nested: false, .. }));
+}
+
+/// It lets go of what keeps the node that it waits for, and its caller waits on.
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_that_starts_over_is_not_told_as_cancelled() {
+    let (store, session, told) = all_observed();
+    let fair = LockOptions::new().fair(true);
+    let alone = |name: &str| session.mutex(name).unwrap().with_options(fair);
+    let held = alone("b").acquire().await.unwrap();
+    let all = MultiLock::new([alone("a"), alone("b")]).unwrap();
+    let waiting = crate::spawn(async move { all.acquire().await });
+    sleep(SECOND).await;
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.node_path());
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused.times(u64::MAX));
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    let held = timeout(60 * SECOND, waiting).await.unwrap().unwrap().unwrap();
+    assert!(timeout(SECOND, alone("b").acquire()).await.is_err());
+    drop(held);
+    drop(alone("last").acquire().await.unwrap());
+    let (mut acquired, mut cancelled) = (0, Vec::new());
+    loop {
+        match of_lock(&told) {
+            Event::Acquired { lock, .. } if *lock == *"last" => break,
+            Event::Acquired { lock, .. } if *lock == *"a" => acquired += 1,
+            Event::Cancelled { waited, .. } => cancelled.push(waited.as_secs()),
+            _ => {}
+        }
+    }
+    assert_eq!((acquired, cancelled), (2, vec![1]), "who gives up is told of");
 }
 
 /// Who does not wait until the node is gone has released it all the same.

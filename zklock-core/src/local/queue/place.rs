@@ -1,5 +1,6 @@
 //! A place in a queue, and what a caller gets who joined.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -38,6 +39,18 @@ impl<E: Engine> Joined<E> {
 /// The error of a lock that is held, by this holder if it is known.
 pub fn busy(holder: Option<Holder>) -> LockError {
     LockError::new(ErrorKind::Busy, "").held_by(holder)
+}
+
+thread_local! {
+    /// Whether the next wait that is dropped is one whose caller goes on.
+    static GOES_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops what contains a wait whose caller goes on otherwise: nobody cancelled it.
+pub fn drop_unsaid(wait: impl FnOnce()) {
+    GOES_ON.set(true);
+    wait();
+    GOES_ON.set(false);
 }
 
 /// A place in a queue, as a future of its outcome. Dropping it gives the place up.
@@ -93,6 +106,10 @@ impl<E: Engine> PlaceInQueue<E> {
 
     /// Tells the observers that the caller dropped its future.
     fn tell_cancelled(&self) {
+        // Those of others may be dropped within the drop of this one.
+        if GOES_ON.replace(false) {
+            return;
+        }
         let queue = &self.queue;
         let waiter = || queue.waiter(self.place?);
         if queue.session().events().are_heard()
