@@ -24,8 +24,9 @@ impl SemaphorePermit {
     /// has lost some of its permits only.
     ///
     /// Each permit has a node of its own, in every layout, so this sends no request. Both guards can be
-    /// released or lost independently. A [view](GuardView::view) of this guard shows the permits that
-    /// are left. Observers are not told of the split, but of the release of each guard.
+    /// released or lost independently. `hold_at_most` and `warn_holding` count from the grant of all.
+    /// A [view](GuardView::view) of this guard shows the permits that are left. Observers are not told of
+    /// the split, but of the release of each guard.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -45,6 +46,8 @@ impl SemaphorePermit {
             return None;
         }
         let part = self.grant.queue.clone().split(&self.grant, permits as usize)?;
-        Some(Guard::new(part, None).ok()?.limited_as(self, false))
+        let part = Guard::new(part, None).ok()?.limited_as(self, false).warned_as(self);
+        part.begin_span();
+        Some(part)
     }
 }

@@ -133,8 +133,8 @@ pub struct Guard<K: Kind = Alone> {
 #[derive(Debug, Default)]
 struct Beside {
     limit: Option<GuardLimit>,
-    /// Logs that the lock is held for long.
-    warning: Option<Warning>,
+    /// Logs that the lock is held for longer than this.
+    warning: Option<(Duration, Warning)>,
 }
 
 impl<K: Kind> Guard<K> {
@@ -154,9 +154,7 @@ impl<K: Kind> Guard<K> {
             }
         }
         let mut guard = Guard::new(hold, None)?;
-        if let Some(warning) = guard.grant.warn(settings.warn_holding) {
-            guard.beside.get_or_insert_default().warning = Some(warning);
-        }
+        guard.warn(settings.warn_holding);
         if settings.hold_at_most < Duration::MAX {
             let since = guard.grant.since;
             guard.limit_to(settings.hold_at_most, since, None);
@@ -185,6 +183,24 @@ impl<K: Kind> Guard<K> {
         let (grant, limit) = (self.grant.clone(), self.limit.clone());
         let turn = self.turn.as_ref().map(NestedTurn::downgrade);
         Own { grant, mode: K::MODE, limit, slot: self.slot(), turn }
+    }
+
+    fn warn(&mut self, limit: Duration) {
+        if let Some(warning) = self.grant.warn(limit) {
+            self.beside.get_or_insert_default().warning = Some((limit, warning));
+        }
+    }
+
+    /// Logs, as another guard does of which this one is a part, that the lock is held for long. What was logged of the
+    /// whole is not said again.
+    pub(super) fn warned_as(mut self, other: &Guard<impl Kind>) -> Self {
+        let warning = other.beside.as_ref().and_then(|beside| beside.warning.as_ref());
+        if let Some(&(limit, _)) = warning
+            && self.grant.now() < self.grant.since + limit
+        {
+            self.warn(limit);
+        }
+        self
     }
 
     /// Limits the time of this guard from `since` on, inside the limit of a call around.

@@ -209,6 +209,31 @@ async fn a_log_that_panics_at_the_end_of_a_span_harms_nobody() {
     assert!(mutex.try_acquire().await.is_ok());
 }
 
+/// Each has a span of its own, and is logged if it is held for long; what was logged of both is not said again.
+#[tokio::test(start_paused = true)]
+async fn permits_that_are_split_off_are_held_like_others() {
+    let (collector, _installed) = Collector::install();
+    let session = Session::embedded();
+    let slow = LockOptions::new().warn_holding(3 * SECOND);
+    let mut three =
+        session.semaphore("p", 3).unwrap().with_options(slow).acquire_many(3).await.unwrap();
+    sleep(SECOND).await;
+    let part = three.split(1).unwrap();
+    let holds = collector.spans("zklock.hold");
+    assert_eq!(holds.len(), 2);
+    assert_eq!(holds[1].field("token"), part.fencing_token().to_string());
+    assert!(collector.lines(Level::WARN).is_empty());
+    sleep(3 * SECOND).await;
+    assert_eq!(collector.lines(Level::WARN).len(), 2);
+    let late = three.split(1).unwrap();
+    sleep(10 * SECOND).await;
+    assert!(collector.lines(Level::WARN).is_empty());
+    drop((three, part, late));
+    let ends = collector.spans("zklock.hold");
+    let ends: Vec<_> = ends.iter().map(|hold| (hold.is_closed(), hold.field("outcome"))).collect();
+    assert_eq!(ends, [(true, "released"); 3]);
+}
+
 /// Nobody holds the lock any more, although its nodes are still being changed.
 #[tokio::test(start_paused = true)]
 async fn the_span_of_a_writer_ends_where_its_step_down_is_given_up() {
