@@ -245,6 +245,7 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
     if !is_let_through(gate) {
         return Some(OWN);
     }
+    // This sets SIGPIPE to its default; whether it was ignored before, Rust's start of this program has made forgotten.
     let error = Command::new(&program).args(arguments).exec();
     tell(format_args!("cannot run {}: {error}", program.to_string_lossy()));
     Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })

@@ -20,19 +20,21 @@ fn it_needs_no_environment() {
 }
 
 /// As daemons start it that leave their children to the system, which tells nobody then how they ended. The
-/// command finds SIGCHLD as `timeout` leaves it, too.
+/// command finds SIGCHLD as `timeout` leaves it, too. And as systemd starts it, which ignores SIGPIPE.
 #[test]
 fn it_sees_the_end_of_its_command_where_sigchld_is_ignored() {
     let bed = Bed::new("unwaited");
     let script = "grep SigIgn: /proc/self/status > ignored; exit 6";
     let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
-    let mut child = through(&["env", "--ignore-signal=CHLD"], &inner).spawn().unwrap();
+    let mut child = through(&["env", "--ignore-signal=CHLD,PIPE"], &inner).spawn().unwrap();
     let status = until("its end", || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(6));
     assert_eq!(bed.nodes("a"), [""; 0]);
     let line = bed.lines("ignored", 1).remove(0);
     let bits = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
-    assert_eq!(bits >> (Signal::SIGCHLD as u32 - 1) & 1, 0, "{line}");
+    for one in [Signal::SIGCHLD, Signal::SIGPIPE] {
+        assert_eq!(bits >> (one as u32 - 1) & 1, 0, "{one}: {line}");
+    }
 }
 
 /// Debian's cron, which sees no jobs of this machine, and ends with the test.
