@@ -2,11 +2,11 @@
 
 use std::fs::remove_file;
 
-use zklock_test_support::CreateMode;
+use zklock_test_support::{CreateMode, ZooKeeper};
 
 use crate::bed::{Bed, TWO, make, raw};
 use crate::browser::Browser;
-use crate::client::Server;
+use crate::client::{SERVE, Server};
 
 /// Holds until its file is gone.
 fn holds(file: &str) -> String {
@@ -117,4 +117,29 @@ fn how_long_a_lock_is_held_is_shown_beside_what_is_usual() {
     assert!(last.wait().unwrap().success());
     browser.shows("#holders", |text| text == "nobody holds it");
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// A server as Debian ships it.
+#[test]
+fn whether_the_holder_lives_is_not_told_where_no_server_tells_it() {
+    let browser = Browser::start();
+    let bed = Bed::new("untold");
+    let words = "zookeeper.4lw.commands.whitelist";
+    let zookeeper = ZooKeeper::builder().java_property(words, "srvr").start();
+    let at = zookeeper.addr();
+    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.lines("pids", 2);
+    let server = Server::run(bed.zklock_at(&at, &SERVE));
+    browser.open(&format!("http://{}/", server.address));
+    browser.shows("#rows a", |text| text == "a");
+    browser.click("#rows a");
+    browser.shows("#why", |text| {
+        text == "Nothing is wrong, as far as it is known: whether the holder lives is not told."
+    });
+    let session = browser.shows("#holders .card .session", |text| text.starts_with("0x"));
+    let why = "; when it was last heard is not known: ";
+    assert!(session.contains(why) && session.contains("`cons`"), "{session}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    process.kill().unwrap();
+    process.wait().unwrap();
 }

@@ -182,7 +182,7 @@ const sessionOf = (one) => {
   if (!session) return unknown();
   if (session.state === 'none') return 'none: no session removes its node';
   if (session.state === 'alone') return `${session.id}, without a connection to any server`;
-  if (session.state === 'unknown') return session.id;
+  if (session.state === 'unknown') return `${session.id}; when it was last heard is not known: ${session.why}`;
   return `${session.id}, from ${session.from} to ${session.server}, timeout ${span(session.timeout_ms)}`;
 };
 
@@ -215,8 +215,8 @@ function holderCard(lock, one) {
   const isAtMost = !one.granted && (lock.holders.length > 1 || lock.held_at_most);
   const from = one.granted || (lock.holders.length === 1 && lock.held_since) || one.created;
   // Filled in below, so that nothing is drawn anew where only its figures change.
-  const usual = make('span', { className: 'usual', text: '…' });
-  Object.assign(usual.dataset, { node: one.node, czxid: one.czxid });
+  const [usual, session] = ['usual', 'session'].map((className) => make('span', { className, text: '…' }));
+  for (const part of [usual, session]) Object.assign(part.dataset, { node: one.node, czxid: one.czxid });
   return make('div', { className: 'card' },
     make('div', { className: 'head' }, make('span', { text: who(one) }), breaker(lock, one)),
     facts([
@@ -224,7 +224,7 @@ function holderCard(lock, one) {
       ['usually', usual],
       ['label', one.label],
       ['asked', one.asked_to_release ? 'to release it' : null],
-      ['session', sessionOf(one)],
+      ['session', session],
       ['node', make('span', { className: 'code', text: `${one.node}, czxid ${one.czxid}` })],
     ]));
 }
@@ -242,6 +242,9 @@ function queueTable(lock) {
   return make('table', {}, make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...lines));
 }
 
+// Whether the servers do not tell if a holder lives. As the command says it.
+const isUntold = () => Boolean(known.why?.holders.some((one) => one.session.state === 'unknown'));
+
 function whyParts() {
   if (known.error) return [make('p', { className: 'quiet', text: known.error })];
   if (!known.why) return [make('p', { className: 'quiet', text: 'asking the servers …' })];
@@ -249,7 +252,8 @@ function whyParts() {
     make('p', { text: problem.says }),
     ...problem.helps.map((help) => make('pre', { text: help }))));
   if (known.why.unavailable_for_ms) parts.push(make('p', { text: `Nobody gets it for ${span(known.why.unavailable_for_ms)}.` }));
-  return parts.length ? parts : [make('p', { className: 'quiet', text: 'Nothing is wrong.' })];
+  const asFar = isUntold() ? ', as far as it is known: whether the holder lives is not told' : '';
+  return parts.length ? parts : [make('p', { className: 'quiet', text: `Nothing is wrong${asFar}.` })];
 }
 
 function showDetail(name) {
@@ -259,16 +263,16 @@ function showDetail(name) {
   say(byId('about'), lock ? `${lock.kind}, layout ${lock.layout}, ${lock.path}` : 'not in use since this server looks');
   replace(byId('warnings'), JSON.stringify(lock?.warnings), () =>
     (lock?.warnings ?? []).map((warning) => make('li', { text: `⚠ ${warning}` })));
-  const sessions = lock ? [...lock.holders, ...lock.waiters].map(sessionOf) : [];
-  const key = JSON.stringify([lock, sessions, state.breaks]);
+  const key = JSON.stringify([lock, state.breaks]);
   replace(byId('holders'), key, () => lock?.holders.length
     ? lock.holders.map((one) => holderCard(lock, one))
     : [make('p', { className: 'quiet', text: 'nobody holds it' })]);
   replace(byId('queue'), key, () => [lock ? queueTable(lock) : make('p', { className: 'quiet', text: 'nobody waits' })]);
   byId('why').classList.toggle('stale', known.old);
-  replace(byId('why'), JSON.stringify([known.why?.problems, known.why?.unavailable_for_ms, known.error]), whyParts);
+  replace(byId('why'), JSON.stringify([known.why?.problems, known.why?.unavailable_for_ms, isUntold(), known.error]), whyParts);
   for (const one of document.querySelectorAll('.since')) say(one, span(since(one.dataset.since)));
   for (const one of document.querySelectorAll('.usual')) say(one, usualOf(one.dataset));
+  for (const one of document.querySelectorAll('.session')) say(one, sessionOf(one.dataset));
   showTimeline();
 }
 
