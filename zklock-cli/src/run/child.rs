@@ -9,15 +9,15 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Pid, close, getppid};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use super::family::{self, Family, Left};
 use super::guardian::{self, Guardian};
 use super::interrupt::{self, Interrupt};
 use super::lease::Lease;
@@ -35,6 +35,9 @@ const BECOME: &str = "--zklock-become";
 /// How often the group is looked at while it ends.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// How often all processes are looked at meanwhile, which takes some milliseconds.
+const LOOK_AT_ALL: Duration = Duration::from_millis(50);
+
 /// How often a command that is stopped until it has the terminal is looked after: nobody tells when the
 /// shell gives that to this process's group.
 const LOOK_AT_TERMINAL: Duration = Duration::from_millis(100);
@@ -46,6 +49,11 @@ const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Sign
 #[derive(Debug)]
 pub(crate) struct Child {
     group: Pid,
+    family: Family,
+    /// What was left of the family when all processes were looked at last, when that was, and whether it had the
+    /// group then.
+    left: Left,
+    looked: Option<(bool, Instant)>,
     changes: mpsc::UnboundedReceiver<Change>,
     status: Option<Status>,
     /// Whether it is stopped until it has the terminal.
@@ -87,8 +95,9 @@ impl Child {
             .map_err(failed)?;
         drop(gate);
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        let family = Family::of(Pid::this(), group);
         // The command begins when the guardian has heard of it: nothing else ends the whole group in time.
-        let mut guardian = Guardian::start(group, lease)?;
+        let mut guardian = Guardian::start(family, lease)?;
         let terminal = Arc::new(Terminal::open());
         terminal.begin(group);
         let (seen, changes) = mpsc::unbounded_channel();
@@ -104,7 +113,8 @@ impl Child {
         // It may have been killed already.
         _ = key.write_all(b"\n");
         let (status, waits, sent) = (None, false, SigSet::empty());
-        Ok(Child { group, changes, status, waits, sent, guardian, terminal })
+        let (left, looked) = (Left::default(), None);
+        Ok(Child { group, family, left, looked, changes, status, waits, sent, guardian, terminal })
     }
 
     /// Waits until the command has ended; what it started may go on.
@@ -142,6 +152,17 @@ impl Child {
         }
     }
 
+    /// Sends a signal to all that is left, also outside of the group.
+    fn signal_all(&mut self, signal: Signal) {
+        self.signal_group(signal);
+        let next = ENDS.contains(&signal).then_some(Signal::SIGCONT);
+        for one in &self.left.others {
+            for signal in std::iter::once(signal).chain(next) {
+                _ = kill(*one, signal);
+            }
+        }
+    }
+
     /// The signal of a key that was its end, and is not only for the command.
     pub(super) fn interrupt(&self, status: Status) -> Option<Interrupt> {
         Interrupt::of_command(status, self.sent, self.terminal.is_given())
@@ -149,7 +170,7 @@ impl Child {
 
     /// The lease may have been renewed: the command may go on for longer.
     pub(crate) fn go_on(&mut self, lease: &Lease<'_>, teller: &Teller) -> Result<(), Failure> {
-        self.guardian.guard(self.group, lease.deadline(), teller)
+        self.guardian.guard(self.family, lease.deadline(), teller)
     }
 
     /// Whether this process was stopped for so long that the guardian has killed the group.
@@ -157,16 +178,16 @@ impl Child {
         self.guardian.is_late()
     }
 
-    /// Asks what is left of the group to end.
+    /// Asks what is left of the command to end.
     pub(crate) fn ask_to_end(&mut self) {
         if !self.is_gone() {
-            self.signal_group(Signal::SIGTERM);
+            self.signal_all(Signal::SIGTERM);
         }
     }
 
-    /// Waits for the end of a group that was asked to end, and kills it after the patience or when the lease
+    /// Waits for the end of what was asked to end, and kills it after the patience or when the lease
     /// is over. Returns when nothing is left.
-    pub(crate) async fn end_group(
+    pub(crate) async fn end_all(
         &mut self,
         lease: &Lease<'_>,
         patience: Duration,
@@ -187,7 +208,7 @@ impl Child {
                             }
                             renewed.set(lease.renewed());
                         }
-                        signal = signals.next() => self.signal_group(signal),
+                        signal = signals.next() => self.signal_all(signal),
                         () = sleep(LOOK) => {}
                     }
                 }
@@ -195,19 +216,32 @@ impl Child {
             drop(patient.await);
         }
         let mut said = false;
-        while !self.is_gone() {
-            if killpg(self.group, Signal::SIGKILL) == Err(Errno::EPERM) && !said {
+        // It is killed before it is looked at again, which takes its time.
+        while !self.left.is_empty() {
+            if self.family.kill(&self.left).is_err() && !said {
                 said = true;
                 teller.tell("the command cannot be killed: it belongs to another user");
             }
             sleep(LOOK).await;
+            self.look();
         }
         self.guardian.dismiss();
         self.terminal.take_back();
     }
 
-    fn is_gone(&self) -> bool {
-        killpg(self.group, None) == Err(Errno::ESRCH)
+    fn is_gone(&mut self) -> bool {
+        self.look();
+        self.left.is_empty()
+    }
+
+    /// Looks what is left, now and then, and at once when the group has ended.
+    fn look(&mut self) {
+        let has_group = self.family.has_group();
+        let is_new = |(had, at): (bool, Instant)| had == has_group && at.elapsed() < LOOK_AT_ALL;
+        if !self.looked.is_some_and(is_new) {
+            self.left = self.family.left();
+            self.looked = Some((has_group, Instant::now()));
+        }
     }
 }
 
@@ -245,8 +279,9 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
     if !is_let_through(gate) {
         return Some(OWN);
     }
+    let mark = Family::of(Pid::from_raw(parent), Pid::this()).mark();
     // This sets SIGPIPE to its default; whether it was ignored before, Rust's start of this program has made forgotten.
-    let error = Command::new(&program).args(arguments).exec();
+    let error = Command::new(&program).args(arguments).env(family::VARIABLE, mark).exec();
     tell(format_args!("cannot run {}: {error}", program.to_string_lossy()));
     Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }

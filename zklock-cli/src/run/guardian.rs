@@ -1,4 +1,4 @@
-//! A process that kills the whole group when the process that holds the lock cannot do so.
+//! A process that kills the command and all that it started when the process that holds the lock cannot do so.
 //!
 //! Where that process is killed, the parent-death signal ends the command alone, and not what it has
 //! started: a shell would die, and the program that it waits for would go on without the lock. And
@@ -14,11 +14,12 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, read};
 use rustix::io::ioctl_fionread;
 
+use super::family::Family;
 use super::lease::{Lease, Moment};
 use super::teller::Teller;
 use crate::exit::Failure;
@@ -29,7 +30,7 @@ pub(super) const GUARD: &str = "--guard-a-group";
 
 /// What people see of it. It is not the command's name, because they end the command by that:
 /// `pkill -9` would end both.
-const NAME: &str = "lock-guardian";
+pub(super) const NAME: &str = "lock-guardian";
 
 /// What the guardian is told when the group has ended.
 const DISMISSED: &str = "dismissed";
@@ -55,9 +56,9 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts one for a group that waits for it to hear its order. One that is stopped or killed before
     /// has a successor.
-    pub(super) fn start(group: Pid, lease: &Lease<'_>) -> Result<Self, Failure> {
+    pub(super) fn start(family: Family, lease: &Lease<'_>) -> Result<Self, Failure> {
         for _ in 0..TRIES {
-            let mut guardian = Self::start_with(group, lease.deadline())?;
+            let mut guardian = Self::start_with(family, lease.deadline())?;
             if guardian.hears() {
                 return Ok(guardian);
             }
@@ -66,16 +67,16 @@ impl Guardian {
     }
 
     /// Starts it with an order, which it finds whatever becomes of this process.
-    fn start_with(group: Pid, deadline: Option<Moment>) -> Result<Self, Failure> {
-        let started = Self::spawn(group, deadline);
+    fn start_with(family: Family, deadline: Option<Moment>) -> Result<Self, Failure> {
+        let started = Self::spawn(family, deadline);
         started.map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
     }
 
-    fn spawn(group: Pid, deadline: Option<Moment>) -> io::Result<Self> {
+    fn spawn(family: Family, deadline: Option<Moment>) -> io::Result<Self> {
         let (stdin, mut ear) = pipe()?;
         // A guardian that does not listen must not stop this process.
         fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        ear.write_all(order(group, deadline).as_bytes())?;
+        ear.write_all(order(family, deadline).as_bytes())?;
         let guardian =
             Command::new(to_spawn().map_err(|failure| io::Error::other(failure.message))?)
                 .arg0(NAME)
@@ -109,7 +110,7 @@ impl Guardian {
     /// it is told a later one before.
     pub(super) fn guard(
         &mut self,
-        group: Pid,
+        family: Family,
         deadline: Option<Moment>,
         teller: &Teller,
     ) -> Result<(), Failure> {
@@ -117,13 +118,13 @@ impl Guardian {
             return Ok(());
         }
         self.told = deadline;
-        let Err(error) = self.hand_over(&order(group, deadline)) else { return Ok(()) };
+        let Err(error) = self.hand_over(&order(family, deadline)) else { return Ok(()) };
         // Somebody has ended it (and then this process has waited for it), or it is stopped.
         if error.kind() != ErrorKind::BrokenPipe {
             // Before it could take the end of what it hears for the end of this process.
             _ = kill(self.pid, Signal::SIGKILL);
         }
-        *self = Self::start_with(group, deadline)?;
+        *self = Self::start_with(family, deadline)?;
         teller.tell(format_args!("the guardian did not listen: {error}; started another one"));
         Ok(())
     }
@@ -153,10 +154,11 @@ impl Guardian {
 }
 
 /// What a guardian is told.
-fn order(group: Pid, deadline: Option<Moment>) -> String {
+fn order(family: Family, deadline: Option<Moment>) -> String {
+    let family = family.words();
     match deadline {
-        Some(deadline) => format!("{group} {}\n", deadline.millis()),
-        None => format!("{group}\n"),
+        Some(deadline) => format!("{family} {}\n", deadline.millis()),
+        None => format!("{family}\n"),
     }
 }
 
@@ -205,7 +207,7 @@ fn heard(within: Option<Duration>) -> nix::Result<Option<Vec<u8>>> {
 struct Orders {
     /// The beginning of a line.
     begun: Vec<u8>,
-    group: Option<Pid>,
+    family: Option<Family>,
     deadline: Option<Moment>,
     dismissed: bool,
 }
@@ -216,15 +218,14 @@ impl Orders {
         while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
             let line: Vec<_> = self.begun.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            let mut words = line.split_whitespace();
-            match words.next() {
-                Some(DISMISSED) => self.dismissed = true,
-                group => {
-                    self.group = group.and_then(|group| group.parse().ok()).map(Pid::from_raw);
-                    let deadline = words.next().and_then(|millis| millis.parse().ok());
-                    self.deadline = deadline.map(Moment::of_millis);
-                }
+            let mut words = line.split_whitespace().peekable();
+            if words.peek() == Some(&DISMISSED) {
+                self.dismissed = true;
+                continue;
             }
+            self.family = Family::of_words(&mut words);
+            let deadline = words.next().and_then(|millis| millis.parse().ok());
+            self.deadline = deadline.map(Moment::of_millis);
         }
     }
 
@@ -248,8 +249,8 @@ impl Orders {
     /// Once: later the number may be another group's.
     fn kill(&mut self) {
         self.deadline = None;
-        if let Some(group) = self.group.take() {
-            _ = killpg(group, Signal::SIGKILL);
+        if let Some(family) = self.family.take() {
+            family.end();
         }
     }
 }

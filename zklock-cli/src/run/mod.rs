@@ -1,6 +1,7 @@
 //! `zklock run`: a command that runs while a lock is held, and never without it.
 
 mod child;
+mod family;
 mod guardian;
 mod interrupt;
 mod lease;
@@ -150,7 +151,7 @@ fn cut(label: &str) -> Option<String> {
     })
 }
 
-/// Runs the command under the guard, until it and all that it started in its group have ended.
+/// Runs the command under the guard, until it and all that it started in its session have ended.
 async fn supervise(
     args: &Run,
     session: &Session,
@@ -208,7 +209,7 @@ async fn supervise(
     if let Err(why) = &ended {
         teller.tell(format_args!("{}: ending the command", why.message));
     }
-    child.end_group(&lease, TO_END, signals, teller).await;
+    child.end_all(&lease, TO_END, signals, teller).await;
     let code = match ended {
         Ok(Status::Exited(code)) => code,
         Ok(Status::Killed(signal)) => exit_code(signal),

@@ -1,8 +1,8 @@
 """Writes every few milliseconds that it lives, into a file that many share.
 
 usage: child.py FILE WHO MILLISECONDS CODE DONE WAYS: lives for so long, and as long as there is no file
-DONE if it is `patient`; `deaf` to SIGTERM; with another process of its group that lives for a while
-longer if it `forks`.
+DONE if it is `patient`; `deaf` to SIGTERM; with another process that lives for a while longer if it
+`forks`: one of its group, or of a group of its own where MILLISECONDS is odd.
 """
 import os
 import signal
@@ -29,6 +29,8 @@ if "deaf" in ways:
 say("lives")
 patient = "patient" in ways
 if "forks" in ways and os.fork() == 0:
+    if int(life) % 2:
+        os.setpgid(0, 0)
     live(1.5 * int(life), patient)
     os._exit(0)
 live(int(life), patient)

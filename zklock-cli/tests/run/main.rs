@@ -13,6 +13,7 @@ mod front;
 mod guide;
 mod interrupts;
 mod jobs;
+mod leavers;
 mod looks;
 mod meanwhile;
 mod places;

@@ -1,0 +1,217 @@
+//! The processes that belong to the command, as Linux shows them.
+//!
+//! The command has a process group, but what it starts may have another one: `timeout` leaves the group, and so does each job
+//! of a shell with `set -m`. All of them stay in the session of `zklock`, which only daemons leave, on purpose. Orphans come to
+//! `zklock`, so they are below it as long as it is there. When it was killed, they are others' children: then a variable in
+//! their environment shows where they come from.
+//!
+//! Where nothing is shown (another system, no `/proc`), the group is all that is known.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getsid};
+
+use super::guardian;
+
+/// The variable that all of them inherit.
+pub(super) const VARIABLE: &str = "ZKLOCK_RUN";
+
+/// How often a family that was killed is looked at, and how long in between: each look finds what was just being started.
+const LOOKS: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// The command, and what it has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Family {
+    /// The process of `zklock`.
+    zklock: i32,
+    /// The group of the command, and its process.
+    group: i32,
+    /// When the command began, in the system's units since its start. Who becomes `zklock` by `exec` may have had children
+    /// before, and what a shell writes `>(…)` for is one.
+    begun: u64,
+}
+
+/// What is left of a family.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Whether something of its group lives.
+    group: bool,
+    /// What lives outside of the group.
+    pub(super) others: Vec<Pid>,
+}
+
+impl Left {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.group && self.others.is_empty()
+    }
+}
+
+impl Family {
+    /// That of a command which has been started, and not been waited for.
+    pub(super) fn of(zklock: Pid, command: Pid) -> Self {
+        let begun = Process::of(command.as_raw()).map_or(0, |command| command.begun);
+        Family { zklock: zklock.as_raw(), group: command.as_raw(), begun }
+    }
+
+    pub(super) fn group(&self) -> Pid {
+        Pid::from_raw(self.group)
+    }
+
+    /// The value of the variable, which no other family has.
+    pub(super) fn mark(&self) -> String {
+        format!("{}-{}", self.zklock, self.begun)
+    }
+
+    /// Whether a process has the variable, as far as this user may know.
+    fn has_marked(&self, one: &Process) -> bool {
+        let entry = format!("{VARIABLE}={}", self.mark());
+        let entries = fs::read(format!("/proc/{}/environ", one.pid)).unwrap_or_default();
+        entries.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
+    }
+
+    /// As another process is told.
+    pub(super) fn words(&self) -> String {
+        format!("{} {} {}", self.zklock, self.group, self.begun)
+    }
+
+    pub(super) fn of_words<'w>(mut words: impl Iterator<Item = &'w str>) -> Option<Self> {
+        let (zklock, group) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Family { zklock, group, begun: words.next()?.parse().ok()? })
+    }
+
+    /// Whether somebody has the group, and be it one who has ended and whom nobody waits for.
+    pub(super) fn has_group(&self) -> bool {
+        killpg(self.group(), None) != Err(Errno::ESRCH)
+    }
+
+    /// Looks what is left while `zklock` is there.
+    pub(super) fn left(&self) -> Left {
+        self.left_and(|_| false)
+    }
+
+    /// Kills what is left. Fails where some of it may not be killed.
+    pub(super) fn kill(&self, left: &Left) -> nix::Result<()> {
+        let group = killpg(self.group(), Signal::SIGKILL);
+        let others = left.others.iter().map(|one| kill(*one, Signal::SIGKILL));
+        let all: Vec<_> = std::iter::once(group).chain(others).collect();
+        if all.contains(&Err(Errno::EPERM)) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+
+    /// Kills all of it, also when `zklock` was killed.
+    pub(super) fn end(&self) {
+        // First without a look, which takes its time.
+        let mut left = Left::default();
+        for _ in 0..LOOKS {
+            _ = self.kill(&left);
+            left = self.left_and(|one| self.has_marked(one));
+            if left.is_empty() {
+                return;
+            }
+            sleep(BETWEEN);
+        }
+    }
+
+    /// What is left of the group, below `zklock`, and of others in the session that belong to it.
+    fn left_and(&self, belongs: impl Fn(&Process) -> bool) -> Left {
+        let session = getsid(None).map_or(-1, Pid::as_raw);
+        // First, so that a group whose last process ends meanwhile is looked at again.
+        let has_group = self.has_group();
+        let all = whole();
+        let others = all.values().filter(|one| {
+            let is_other = one.session == session && one.group != self.group && !one.ended;
+            is_other && !one.is_guardian && (self.is_below_zklock(one, &all) || belongs(one))
+        });
+        let others = others.map(|one| Pid::from_raw(one.pid)).collect();
+        Left { group: has_group, others }
+    }
+
+    /// Whether a process is below `zklock`, and not by one of its children from before.
+    fn is_below_zklock(&self, one: &Process, all: &HashMap<i32, Process>) -> bool {
+        let mut at = one;
+        // What is read one by one may show a circle.
+        for _ in 0..all.len() {
+            if at.parent == self.zklock {
+                // The system counts in hundredths of a second: in the same one, the variable decides.
+                return at.pid == self.group
+                    || at.begun > self.begun
+                    || at.begun == self.begun && self.has_marked(at);
+            }
+            let Some(parent) = all.get(&at.parent) else { return false };
+            at = parent;
+        }
+        false
+    }
+}
+
+/// What the system shows of a process.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    group: i32,
+    session: i32,
+    begun: u64,
+    /// Whether it only waits for its parent to hear of its end.
+    ended: bool,
+    is_guardian: bool,
+}
+
+impl Process {
+    fn of(pid: i32) -> Option<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        // The name may contain anything.
+        let (name, rest) = text.split_once('(')?.1.rsplit_once(')')?;
+        // The first one is the third field of proc_pid_stat(5).
+        let words: Vec<_> = rest.split_ascii_whitespace().collect();
+        let number = |index: usize| words.get(index)?.parse::<i64>().ok();
+        let small = |index: usize| i32::try_from(number(index)?).ok();
+        // While other threads go on, the end of the first one is not that of the process.
+        let ended = matches!(*words.first()?, "Z" | "X") && number(17)? <= 1;
+        Some(Process {
+            pid,
+            parent: small(1)?,
+            group: small(2)?,
+            session: small(3)?,
+            begun: u64::try_from(number(19)?).ok()?,
+            ended,
+            is_guardian: name == guardian::NAME,
+        })
+    }
+}
+
+/// All processes that are shown.
+fn all() -> HashMap<i32, Process> {
+    // In a namespace of processes it may show the numbers of another one.
+    let itself = fs::read_link("/proc/self").ok();
+    let is_own = itself.is_some_and(|own| own == Path::new(&std::process::id().to_string()));
+    let shown = fs::read_dir("/proc").ok().filter(|_| is_own).into_iter().flatten().flatten();
+    let numbers = shown.filter_map(|one| one.file_name().to_str()?.parse().ok());
+    numbers.filter_map(|number| Some((number, Process::of(number)?))).collect()
+}
+
+/// All processes, with the parent of each. Where a parent ended after its child was read, the child has another one by now.
+fn whole() -> HashMap<i32, Process> {
+    let mut shown = all();
+    for _ in 0..3 {
+        let is_torn = |one: &Process| one.parent != 0 && !shown.contains_key(&one.parent);
+        let torn: Vec<_> = shown.values().filter(|one| is_torn(one)).map(|one| one.pid).collect();
+        if torn.is_empty() {
+            break;
+        }
+        for pid in torn {
+            match Process::of(pid) {
+                Some(process) => shown.insert(pid, process),
+                None => shown.remove(&pid),
+            };
+        }
+    }
+    shown
+}

@@ -1,0 +1,114 @@
+//! What leaves the process group of the command, as `timeout` does, runs no longer than the lock is held. Only who leaves
+//! the session does.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::bed::{Bed, TWO, is_alive, raw, signal, through, until};
+
+/// A script that waits for what has a group of its own.
+fn script(before: &str) -> String {
+    format!("{before}; timeout 1000 sh -c '{TWO}'; echo > went-on")
+}
+
+fn all_dead(pids: &[Pid]) -> bool {
+    pids.iter().all(|pid| !is_alive(*pid))
+}
+
+#[test]
+fn a_lost_lock_ends_it() {
+    let bed = Bed::new("left-and-lost");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script(":")]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    raw().delete(&bed.nodes("a")[0]).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+    assert!(all_dead(&pids));
+    assert!(!bed.folder.join("went-on").exists());
+}
+
+#[test]
+fn it_ends_before_the_lock_is_released() {
+    let bed = Bed::new("left-behind-alone");
+    let one = "trap '' TERM; echo $$ > pids; echo $$ >> pids; while :; do sleep 0.05; done";
+    let script = format!("timeout 1000 sh -c \"{}\" &", one.replace('$', "\\$"));
+    let script = format!("{script} until [ -s pids ]; do sleep 0.05; done; exit 3");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    until("its end", || {
+        // In this order: it may end, and the node be deleted, between the two.
+        let nodes = bed.nodes("a").len();
+        assert!(nodes == 1 || all_dead(&pids));
+        child.try_wait().unwrap()
+    });
+    assert!(all_dead(&pids));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn the_death_of_zklock_takes_it_along() {
+    let bed = Bed::new("left-and-killed");
+    let script = script("trap '' TERM HUP INT");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("their end", || {
+        // Until ZooKeeper ends the session, nobody else has the lock.
+        let is_held = bed.nodes("a").len() == 1;
+        let dead = all_dead(&pids);
+        assert!(dead || is_held);
+        dead.then_some(())
+    });
+    assert!(!bed.folder.join("went-on").exists());
+}
+
+#[test]
+fn while_zklock_is_stopped_it_ends_before_the_lock_is_anothers() {
+    let bed = Bed::new("left-and-stopped");
+    let script = script("trap '' TERM");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    signal(&child, Signal::SIGSTOP);
+    until("their end", || {
+        // In this order, as above.
+        let is_held = bed.nodes("a").len() == 1;
+        let dead = all_dead(&pids);
+        assert!(dead || is_held);
+        dead.then_some(())
+    });
+    signal(&child, Signal::SIGCONT);
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+    assert!(!bed.folder.join("went-on").exists());
+}
+
+#[test]
+fn a_daemon_is_neither_ended_nor_waited_for() {
+    let bed = Bed::new("daemon");
+    let daemon = "echo $$ > daemon; exec sleep 1000";
+    let script = format!("(exec setsid sh -c '{daemon}') & until [ -s daemon ]; do");
+    let script = format!("{script} sleep 0.05; done; exit 3");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+    let daemon = Pid::from_raw(bed.lines("daemon", 1)[0].parse().unwrap());
+    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        until("its end", || child.try_wait().unwrap())
+    }));
+    let lived = is_alive(daemon);
+    _ = kill(daemon, Signal::SIGKILL);
+    assert_eq!(end.unwrap().code(), Some(3));
+    assert!(lived);
+    assert_eq!(bed.nodes("a"), [""; 0]);
+}
+
+/// A shell may have started something before it became `zklock`, which is its parent from then on.
+#[test]
+fn what_was_there_before_goes_on() {
+    let bed = Bed::new("stranger");
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", "exit 3"]);
+    let script = "sleep 1000 & echo $! > stranger; exec \"$@\"";
+    let mut outer = through(&["sh", "-c", script, "sh"], &inner);
+    assert_eq!(outer.status().unwrap().code(), Some(3));
+    let stranger = Pid::from_raw(bed.lines("stranger", 1)[0].parse().unwrap());
+    let lives = is_alive(stranger);
+    _ = kill(stranger, Signal::SIGKILL);
+    assert!(lives);
+}
