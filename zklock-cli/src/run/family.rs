@@ -129,7 +129,10 @@ impl Family {
             is_other && !one.is_guardian && (self.is_below_zklock(one, &all) || belongs(one))
         });
         let others = others.map(|one| Pid::from_raw(one.pid)).collect();
-        Left { group: has_group, others }
+        let mut its = all.values().filter(|one| one.group == self.group).peekable();
+        // Processes of other users may be hidden: where nobody is seen, somebody may live.
+        let lives = its.peek().is_none() || its.any(|one| !one.ended);
+        Left { group: has_group && lives, others }
     }
 
     /// Whether a process is below `zklock`, and not by one of its children from before.

@@ -81,11 +81,12 @@ fn while_zklock_is_stopped_it_ends_before_the_lock_is_anothers() {
     assert!(!bed.folder.join("went-on").exists());
 }
 
+/// It also leaves a process of the group without an end: one whose parent, the daemon, never asks for it.
 #[test]
 fn a_daemon_is_neither_ended_nor_waited_for() {
     let bed = Bed::new("daemon");
     let daemon = "echo $$ > daemon; exec sleep 1000";
-    let script = format!("(exec setsid sh -c '{daemon}') & until [ -s daemon ]; do");
+    let script = format!("(sleep 0.1 & exec setsid sh -c '{daemon}') & until [ -s daemon ]; do");
     let script = format!("{script} sleep 0.05; done; exit 3");
     let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
     let daemon = Pid::from_raw(bed.lines("daemon", 1)[0].parse().unwrap());
