@@ -1,5 +1,6 @@
 //! Tests of users in a simulated world: their handlers, their processes, and what befalls them.
 
+use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -45,8 +46,9 @@ use crate::host::Host;
 ///
 /// # Panics
 ///
-/// Panics if the test or a handler panics, after it has written the seed and what happened in the
-/// world to standard error; and if the test does not end within a day of the world.
+/// Panics if the test panics, or a handler, also one whose [`Running`] nobody awaits, or a task of the
+/// library, after it has written the seed and what happened in the world to standard error; and if the
+/// test does not end within a day of the world.
 #[track_caller]
 pub fn sim<T>(seed: u64, test: impl AsyncFnOnce(World) -> T) -> T {
     sim_with_servers(1, seed, test)
@@ -85,7 +87,16 @@ pub fn sim_with_servers<T>(servers: usize, seed: u64, test: impl AsyncFnOnce(Wor
     let runtime = runtime.unwrap_or_else(|error| unreachable!("a runtime without I/O: {error}"));
     let world = World::new(servers, seed);
     let inner = world.0.inner.clone();
-    let tested = catch_unwind(AssertUnwindSafe(|| runtime.block_on(live(&world, test))));
+    let tested = catch_unwind(AssertUnwindSafe(|| {
+        let result = runtime.block_on(live(&world, test));
+        // An assertion of a handler fails the test, also where nobody waits for its result.
+        if let Some(panic) = world.untold() {
+            resume_unwind(panic);
+        }
+        let panics = inner.panics();
+        assert!(panics == 0, "{panics} tasks of the library panicked");
+        result
+    }));
     if tested.is_err() {
         eprintln!("the world of seed {seed}:");
         inner.take_lines().iter().for_each(|line| eprintln!("{line}"));
@@ -189,6 +200,20 @@ struct Inner {
 struct State {
     processes: Vec<executor::Process>,
     away: bool,
+    /// How handlers ended that panicked, in the order in which they did.
+    panics: Vec<Panicked>,
+}
+
+/// What a handler panicked with, until it is told to somebody.
+#[derive(Clone)]
+struct Panicked(Arc<Mutex<Option<Payload>>>);
+
+type Payload = Box<dyn Any + Send>;
+
+impl Panicked {
+    fn take(&self) -> Option<Payload> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl fmt::Debug for World {
@@ -212,6 +237,17 @@ impl World {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn panicked(&self, panic: Payload) -> Panicked {
+        let panicked = Panicked(Arc::new(Mutex::new(Some(panic))));
+        self.lock().panics.push(panicked.clone());
+        panicked
+    }
+
+    /// The first panic of a handler that nobody was told of.
+    fn untold(&self) -> Option<Payload> {
+        self.lock().panics.iter().find_map(Panicked::take)
     }
 
     /// Starts a process with a session of its own.
@@ -563,7 +599,11 @@ impl Process {
     ) -> Running<T> {
         let (tell, told) = oneshot::channel();
         let task = InProcess { session: self.session.clone(), handler: Box::pin(handler) };
-        self.process.spawn(async move { drop(tell.send(task.await)) });
+        let world = self.world.clone();
+        self.process.spawn(async move {
+            let ended = task.await.map_err(|panic| world.panicked(panic));
+            drop(tell.send(ended));
+        });
         Running(told)
     }
 
@@ -693,7 +733,8 @@ impl Process {
     }
 }
 
-/// A handler that runs in a [`Process`]. Dropping it does not stop the handler.
+/// A handler that runs in a [`Process`]. Dropping it does not stop the handler. Where the handler panics, so
+/// does whoever waits for it; if nobody does, the world fails at its end.
 ///
 /// ```
 /// # use zklock::testing::sim;
@@ -703,7 +744,7 @@ impl Process {
 /// });
 /// ```
 #[must_use = "the handler goes on, but nobody learns of its result"]
-pub struct Running<T>(oneshot::Receiver<std::thread::Result<T>>);
+pub struct Running<T>(oneshot::Receiver<Result<T, Panicked>>);
 
 impl<T> fmt::Debug for Running<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -718,7 +759,7 @@ impl<T> Future for Running<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         Pin::new(&mut self.0).poll(cx).map(|told| match told.ok()? {
             Ok(result) => Some(result),
-            Err(panic) => resume_unwind(panic),
+            Err(panicked) => panicked.take().and_then(|panic| resume_unwind(panic)),
         })
     }
 }
@@ -741,3 +782,6 @@ impl<T> Future for InProcess<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

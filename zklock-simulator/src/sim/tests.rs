@@ -1,0 +1,49 @@
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::sim;
+
+#[test]
+#[should_panic(expected = "an assertion in a handler")]
+fn a_handler_that_panics_fails_the_test_also_where_nobody_waits_for_it() {
+    sim(7, async |world| {
+        let _running = world.process().run::<()>(async { panic!("an assertion in a handler") });
+        world.sleep(Duration::from_secs(60)).await;
+    });
+}
+
+#[test]
+#[should_panic(expected = "an assertion in a handler")]
+fn a_handler_that_panics_fails_the_test_also_where_its_process_crashes_later() {
+    sim(7, async |world| {
+        let process = world.process();
+        drop(process.run::<()>(async { panic!("an assertion in a handler") }));
+        world.sleep(Duration::from_secs(60)).await;
+        process.crash();
+    });
+}
+
+#[test]
+fn a_panic_that_the_test_was_told_of_does_not_fail_it() {
+    sim(7, async |world| {
+        let mut running = world.process().run::<()>(async { panic!("on purpose") });
+        let told = poll_fn(|cx| {
+            let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut running).poll(cx)));
+            polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+        });
+        let panic = told.await.unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+    });
+}
+
+#[test]
+#[should_panic(expected = "1 tasks of the library panicked")]
+fn a_task_of_the_library_that_panics_fails_the_test() {
+    sim(7, async |world| {
+        world.0.inner.process().spawn(async { panic!("as a defect might") });
+        world.sleep(Duration::from_secs(60)).await;
+    });
+}
