@@ -47,3 +47,26 @@ fn a_task_of_the_library_that_panics_fails_the_test() {
         world.sleep(Duration::from_secs(60)).await;
     });
 }
+
+/// The clocks of its machine do not see the pause, so the lease seems to last. That nobody else holds the lock
+/// meanwhile is not promised.
+#[test]
+fn a_machine_that_its_hypervisor_pauses_learns_of_its_loss_from_the_server() {
+    for seed in 0..20 {
+        sim(seed, async |world| {
+            let [one, other] = [world.process(), world.process()];
+            let held = one.session().mutex("orders").unwrap().acquire().await.unwrap();
+            one.pause();
+            one.drift(-999_999);
+            let next = other.session().mutex("orders").unwrap().acquire().await.unwrap();
+            one.drift(0);
+            one.resume();
+            assert!(held.is_valid() && next.is_valid());
+            assert!(held.fencing_token() < next.fencing_token());
+
+            let resumed = world.elapsed();
+            held.lost().await;
+            assert!(world.elapsed() - resumed < Duration::from_secs(6));
+        });
+    }
+}
