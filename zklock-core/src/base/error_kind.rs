@@ -45,6 +45,10 @@ pub enum ErrorKind {
     /// [`reentrant`](crate::base::options::LockOptions::reentrant) off is acquired again inside its
     /// own scope, and where a writer is downgraded that a nested call, or a call around it, holds
     /// as well.
+    ///
+    /// A pending acquire, or a guarded body, that was polled in one task and moved to another counts
+    /// for the first one until it ends: a blocking acquire of the same lock fails there, although it
+    /// would not wait for itself. (For a guard that is moved there is `detach`.)
     Deadlock,
     /// The directory's sequence numbers are nearly used up.
     Exhausted,
