@@ -13,8 +13,9 @@ use zklock::Session;
 pub fn recorder(session: &Session) -> Result<PrometheusHandle, BuildError> {
     let mut builder = PrometheusBuilder::new();
     if let Some(timing) = session.timing() {
-        let seconds = Matcher::Suffix("_seconds".to_owned());
-        builder = builder.set_buckets_for_metric(seconds, &zklock::metrics::buckets(&timing))?;
+        // Not those of the program, which has histograms of its own.
+        let ours = Matcher::Prefix("zklock_".to_owned());
+        builder = builder.set_buckets_for_metric(ours, &zklock::metrics::buckets(&timing))?;
     }
     builder.install_recorder()
 }

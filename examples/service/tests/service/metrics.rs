@@ -46,6 +46,17 @@ fn the_service_tells_what_becomes_of_its_locks() {
     told(r#"zklock_held{pattern="orders/create",mode="mutex"} 0"#);
 }
 
+#[test]
+fn the_buckets_of_locks_are_not_those_of_other_histograms() {
+    let recorder = service::recorder(&zklock::Session::embedded()).unwrap();
+    metrics::histogram!("checkout_seconds").record(0.5);
+    metrics::histogram!("zklock_hold_seconds").record(0.5);
+    let text = recorder.render();
+    assert!(
+        text.contains("zklock_hold_seconds_bucket{") && !text.contains("checkout_seconds_bucket{")
+    );
+}
+
 /// A running Prometheus, killed when dropped.
 struct Prometheus(Child, SocketAddr);
 
