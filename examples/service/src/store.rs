@@ -50,13 +50,14 @@ impl Store {
         Ok(self.read(&self.folder.join("orders/last")).await?.unwrap_or_default())
     }
 
-    /// Adds an order with a unique number.
+    /// Adds an order with a unique number. The number counts as used first: a process that is killed between the
+    /// two writes leaves a gap, and not a number that is taken, at which every later order would fail.
     pub(crate) fn add_order(&self, number: u64, customer: u64) -> io::Result<()> {
         let order = self.folder.join(format!("orders/{number}"));
         in_place(|| {
+            write(&self.folder.join("orders/last"), number)?;
             let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
-            write!(order, "{customer}")?;
-            write(&self.folder.join("orders/last"), number)
+            write!(order, "{customer}")
         })
     }
 

@@ -54,3 +54,14 @@ async fn a_busy_lock_is_409_and_one_out_of_reach_503() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_ne!(code(answer).await, "1011");
 }
+
+/// As a process leaves it that is killed after it has created an order.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_is_taken_costs_one_order_and_not_all() {
+    let (_locks, data) = (TestLocks::install(), Folder::new("taken"));
+    let app = app(Store::open(&data.0, Duration::from_secs(1)).unwrap());
+    std::fs::write(data.0.join("orders/1"), "7").unwrap();
+    assert_eq!(order(app.clone()).await.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(order(app).await.status(), StatusCode::OK);
+    assert!(data.0.join("orders/2").exists());
+}
