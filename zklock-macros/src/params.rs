@@ -4,7 +4,9 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
     Attribute, Expr, FnArg, Ident, Local, LocalInit, Meta, Pat, PatIdent, PatType, Signature, Stmt,
-    Token, parse_quote,
+    Token,
+    ext::IdentExt as _,
+    parse_quote,
     spanned::Spanned as _,
     visit::{self, Visit},
 };
@@ -149,8 +151,14 @@ fn bindings(pat: &Pat) -> Vec<Ident> {
 }
 
 /// Says whether the names of a pattern own everything that the parameter owned.
+///
+/// Of a type that implements `Drop`, names can only be copies: such a parameter stays outside, and drops after
+/// the release. No macro sees that, and what is bound inside only is not there for the options.
 fn leaves_nothing_behind(pat: &Pat) -> bool {
     match pat {
+        Pat::Ident(PatIdent { by_ref: None, mutability: None, subpat: None, ident, .. }) => {
+            !may_be_a_value(ident)
+        }
         Pat::Ident(PatIdent { by_ref: None, subpat: None, .. }) => true,
         // The parameter is a reference: it owns nothing.
         Pat::Reference(_) => true,
@@ -158,12 +166,20 @@ fn leaves_nothing_behind(pat: &Pat) -> bool {
         Pat::Slice(slice) => slice.elems.iter().all(leaves_nothing_behind),
         Pat::Struct(fields) => {
             fields.rest.is_none()
+                && !fields.fields.is_empty()
                 && fields.fields.iter().all(|field| leaves_nothing_behind(&field.pat))
         }
         Pat::Tuple(tuple) => tuple.elems.iter().all(leaves_nothing_behind),
-        Pat::TupleStruct(tuple) => tuple.elems.iter().all(leaves_nothing_behind),
+        Pat::TupleStruct(tuple) => {
+            !tuple.elems.is_empty() && tuple.elems.iter().all(leaves_nothing_behind)
+        }
         _ => false,
     }
+}
+
+/// Whether a name in a pattern looks like that of a unit struct, which binds nothing: `Unit: Unit`.
+fn may_be_a_value(name: &Ident) -> bool {
+    name.unraw().to_string().starts_with(char::is_uppercase)
 }
 
 /// Takes every `mut` out of a pattern that stays in the signature.

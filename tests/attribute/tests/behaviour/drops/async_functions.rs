@@ -137,3 +137,53 @@ fn tail_temporaries_drop_before_the_release() {
     let parameter = || Noisy("parameter");
     compare_async(|| temporary::plain::run(parameter()), || temporary::guarded::run(parameter()));
 }
+
+/// Patterns that bind nothing.
+mod nothing {
+    use super::{LockError, pause, twins};
+
+    pub(super) struct Unit;
+    pub(super) struct Tuple();
+    pub(super) struct Fields {}
+    pub(super) struct Around(pub(super) Unit);
+
+    impl Drop for Unit {
+        fn drop(&mut self) {
+            zklock::events::record("unit");
+        }
+    }
+
+    impl Drop for Tuple {
+        fn drop(&mut self) {
+            zklock::events::record("tuple");
+        }
+    }
+
+    impl Drop for Fields {
+        fn drop(&mut self) {
+            zklock::events::record("fields");
+        }
+    }
+
+    twins! {
+        pub(crate) async fn run(
+            Unit: Unit,
+            Tuple(): Tuple,
+            Fields {}: Fields,
+            Around(Unit): Around,
+        ) -> Result<(), LockError> {
+            pause().await;
+            zklock::events::record("body");
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn parameters_of_which_nothing_is_bound_drop_once_and_before_the_release() {
+    use nothing::{Around, Fields, Tuple, Unit};
+    let plain = || nothing::plain::run(Unit, Tuple(), Fields {}, Around(Unit));
+    let guarded = || nothing::guarded::run(Unit, Tuple(), Fields {}, Around(Unit));
+    compare_async(plain, guarded);
+    compare_cancelled(plain, guarded);
+}
