@@ -40,15 +40,16 @@ pub struct GuardView {
     pub(crate) limit: Option<Arc<HoldLimit>>,
     /// For a multi-lock: the members that were acquired before. A single lock has none, so that its
     /// view needs no memory of its own.
-    before: Option<Arc<GuardView>>,
+    before: Option<Arc<Earlier>>,
 }
 
-impl Drop for GuardView {
-    #[inline]
+/// The view of a member, and of those before it. The chain is dropped here, so that a single lock has nothing to do.
+#[derive(Debug)]
+struct Earlier(GuardView);
+
+impl Drop for Earlier {
     fn drop(&mut self) {
-        if self.before.is_some() {
-            drop_chain(self.before.take(), |view| view.before.take());
-        }
+        drop_chain(self.0.before.take(), |view| view.0.before.take());
     }
 }
 
@@ -58,9 +59,8 @@ impl GuardView {
     }
 
     /// The view of one more member of a multi-lock.
-    pub(crate) fn beside(mut self, before: GuardView) -> Self {
-        self.before = Some(Arc::new(before));
-        self
+    pub(crate) fn beside(self, before: GuardView) -> Self {
+        GuardView { before: Some(Arc::new(Earlier(before))), ..self }
     }
 
     /// The view of one member of a call around.
@@ -82,7 +82,7 @@ impl GuardView {
 
     /// The members, the last first.
     fn members(&self) -> impl Iterator<Item = &GuardView> {
-        successors(Some(self), |view| view.before.as_deref())
+        successors(Some(self), |view| view.before.as_ref().map(|before| &before.0))
     }
 
     /// The grants of all members, the last first.

@@ -29,6 +29,7 @@ mod engine;
 mod faces;
 mod granting;
 mod place;
+mod untaken;
 
 pub use engine::{Engine, InQueue, Shared, TodoOf};
 pub use granting::Granting;

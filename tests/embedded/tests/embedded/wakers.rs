@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use zklock::{ErrorKind, SessionState, carry};
+use zklock::{ErrorKind, Handoffs, LockOptions, SessionState, carry};
 
 use crate::support::{Inline, contenders, prompt};
 
@@ -38,6 +38,27 @@ impl Wake for Stranded {
             std::mem::forget(work);
         }
         panic!("the executor has ended");
+    }
+}
+
+/// The same, where whatever cannot be sent is dropped in silence.
+struct Dropped(Mutex<Option<Work>>);
+
+impl Dropped {
+    fn start(work: impl Future<Output = ()> + Send + 'static) {
+        let work: Work = Box::pin(work);
+        let task = Arc::new(Dropped(Mutex::new(Some(work))));
+        let waker = Waker::from(task.clone());
+        let mut work = task.0.lock().unwrap();
+        let polled = work.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+}
+
+impl Wake for Dropped {
+    fn wake(self: Arc<Self>) {
+        let work = self.0.lock().unwrap().take();
+        drop(work);
     }
 }
 
@@ -97,6 +118,24 @@ async fn a_lock_passes_by_all_whom_nobody_polls_any_more() {
     for _ in 0..3 {
         let mutex = mutex.clone();
         Stranded::start(false, async move { drop(mutex.acquire().await) });
+    }
+    let last = Inline::start(async move { drop(mutex.acquire().await.unwrap()) });
+    drop(guard);
+    assert!(last.is_done());
+}
+
+/// One after the other: the thread of a test has two MiB.
+#[tokio::test(start_paused = true)]
+async fn a_lock_passes_by_however_many_whom_nobody_polls_any_more() {
+    let (_store, session) = prompt();
+    let mutex = session.mutex("a").unwrap();
+    // They are handed it for as long as it takes.
+    let handoffs = Handoffs::new().most(u32::MAX).within(Duration::from_secs(3600));
+    let mutex = mutex.with_options(LockOptions::new().handoffs(handoffs));
+    let guard = mutex.acquire().await.unwrap();
+    for _ in 0..20_000 {
+        let mutex = mutex.clone();
+        Dropped::start(async move { drop(mutex.acquire().await) });
     }
     let last = Inline::start(async move { drop(mutex.acquire().await.unwrap()) });
     drop(guard);

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
+use super::untaken::pass_on;
 use super::{Engine, Granting, Inner, Joined, Queue};
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
@@ -79,8 +80,11 @@ impl<E: Engine> Queue<E> {
             todo
         });
         drop(deletions);
-        // A grant that nobody took passes to the next; and the last waker of a task drops the task.
-        drop(untaken);
+        match untaken {
+            Some(Ok(Ok(hold))) => pass_on(hold),
+            // The last waker of a task drops the task.
+            other => drop(other),
+        }
     }
 
     /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
