@@ -98,7 +98,12 @@ impl AcquireLoop<'_> {
                 Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
                 None => return Err(Box::pin(self.skip_number(generation)).await),
             },
-            Err(error) => return Err(setback(error)),
+            Err(error) => {
+                if error == RequestError::TooManyNodes {
+                    self.lane_permit.is_full();
+                }
+                return Err(setback(error));
+            }
         };
         let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
         let mark = sent.map(|sent| {

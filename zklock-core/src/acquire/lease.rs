@@ -69,6 +69,8 @@ impl QueuedNode {
         payload: Arc<[u8]>,
         delete_options: DeleteOptions,
     ) -> Self {
+        // Until its lease counts it, or it is dropped.
+        generation.nodes().begin(&path);
         QueuedNode {
             generation,
             path,
@@ -212,6 +214,7 @@ impl QueuedNode {
 
 impl Drop for QueuedNode {
     fn drop(&mut self) {
+        self.generation.nodes().end(&self.path);
         if !self.kept || self.generation.is_over() {
             return;
         }

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -36,6 +36,11 @@ pub(crate) struct ClientTask {
     serving: OnceLock<Serving>,
     /// When the library has certainly received something, in nanoseconds after the start.
     received: AtomicU64,
+    /// Whether the library is connected if it says so. Where a server lets the session in, and the connection
+    /// breaks before it has answered anything else, the library says so on.
+    is_known: AtomicBool,
+    /// Whether the session was given up.
+    gave_up: AtomicBool,
     /// When the task ends because its session was closed long ago.
     closes_at: AtomicU64,
 }
@@ -62,6 +67,8 @@ impl Default for ClientTask {
             start: Instant::now(),
             serving: OnceLock::new(),
             received: AtomicU64::new(0),
+            is_known: AtomicBool::new(true),
+            gave_up: AtomicBool::new(false),
             closes_at: AtomicU64::new(u64::MAX),
         }
     }
@@ -95,9 +102,15 @@ impl ClientTask {
         let _ = self.serving.set(Serving { is_connected, silence, gives_up });
     }
 
-    /// Something was received after `asked`.
-    pub(crate) fn received_after(&self, asked: Instant) {
+    /// What was asked for at this time was answered.
+    pub(crate) fn answered(&self, asked: Instant) {
         self.received.fetch_max(self.nanos(asked), Ordering::AcqRel);
+        self.is_known.store(true, Ordering::Release);
+    }
+
+    /// Whether the session was given up, as the client library does when it has reached no server for long.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.gave_up.load(Ordering::Acquire)
     }
 
     /// Why the session is over, if the client library does not report it.
@@ -126,19 +139,25 @@ impl ClientTask {
     /// Whether it is not to be polled any more.
     fn is_spent(&self, now: u64) -> bool {
         let received = self.received.load(Ordering::Acquire);
-        let gave_up = |serving: &Serving| {
+        let gives_up = |serving: &Serving| {
             u128::from(now) >= u128::from(received) + serving.gives_up.as_nanos()
         };
-        self.serving.get().is_some_and(gave_up) || now >= self.closes_at.load(Ordering::Acquire)
+        if self.serving.get().is_some_and(gives_up) {
+            self.gave_up.store(true, Ordering::Release);
+            return true;
+        }
+        now >= self.closes_at.load(Ordering::Acquire)
     }
 
     /// The task has been polled. A connection that has been silent for longer has been left by now.
     fn polled(&self, now: Instant) {
-        if let Some(serving) = self.serving.get()
-            && (serving.is_connected)()
+        let Some(serving) = self.serving.get() else { return };
+        if !(serving.is_connected)() {
+            self.is_known.store(false, Ordering::Release);
+        } else if self.is_known.load(Ordering::Acquire)
             && let Some(at) = now.checked_sub(serving.silence)
         {
-            self.received_after(at);
+            self.received.fetch_max(self.nanos(at), Ordering::AcqRel);
         }
     }
 }
@@ -184,7 +203,7 @@ impl Drop for Watched {
 mod tests {
     use super::*;
     use std::future::pending;
-    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::sync::atomic::AtomicU32;
     use std::task::Waker;
 
     const T: Duration = Duration::from_secs(10);
@@ -230,8 +249,29 @@ mod tests {
         let now = |later: Duration| received + later.as_nanos() as u64;
         assert!(!watched.task.is_spent(now(T * 13 / 10)));
         assert!(watched.task.is_spent(now(T * 7 / 5)));
-        watched.task.received_after(Instant::now());
+        watched.task.answered(Instant::now());
         assert!(!watched.task.is_spent(now(T * 7 / 5)));
+        assert!(watched.task.gave_up());
+    }
+
+    /// A server has let the session in, and the connection broke just then.
+    #[test]
+    fn who_has_answered_nothing_since_the_reconnect_is_not_believed_to_be_connected() {
+        let (mut watched, connected, _) = begun(T * 13 / 10);
+        connected.store(false, Ordering::Release);
+        assert!(poll(&mut watched).is_pending());
+        connected.store(true, Ordering::Release);
+        assert!(poll(&mut watched).is_pending());
+        assert_eq!(watched.task.received.load(Ordering::Acquire), 0);
+        let asked = Instant::now() - LEAVE * 2;
+        watched.task.answered(asked);
+        assert_eq!(watched.task.received.load(Ordering::Acquire), watched.task.nanos(asked));
+        // From then on it is.
+        assert!(poll(&mut watched).is_pending());
+        assert!(
+            watched.task.received.load(Ordering::Acquire) > watched.task.nanos(asked)
+                && !watched.task.gave_up()
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod untaken;
 
 pub use engine::{Engine, InQueue, Shared, TodoOf};
 pub use granting::Granting;
-pub use place::{Joined, PlaceInQueue, busy, drop_unsaid};
+pub use place::{Joined, PlaceInQueue, busy, drop_unsaid, goes_on};
 
 impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {

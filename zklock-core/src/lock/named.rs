@@ -29,7 +29,7 @@ use crate::layout::refusals::mixed;
 use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{Perhaps, stuck, telling};
 use crate::local::lock_queue::{LockQueue, Locks};
-use crate::local::queue::{InQueue, Joined};
+use crate::local::queue::{InQueue, Joined, goes_on};
 use crate::local::wait::{Patience, Wait};
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
@@ -303,7 +303,9 @@ impl Cancelled<'_> {
 
 impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
-        if let Some((info, mode, since)) = self.0 {
+        if let Some((info, mode, since)) = self.0
+            && !goes_on()
+        {
             let lock = (info.name.to_shared(), info.name.pattern());
             info.session.tell_cancelled(lock, mode, since);
         }

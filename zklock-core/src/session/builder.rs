@@ -100,8 +100,10 @@ impl SessionBuilder {
     }
 
     /// Sets how many ZooKeeper sessions this session may open, 4 by default. It begins with one,
-    /// opens another when more than eight acquires are pending at once, and closes one that was
-    /// idle for half a minute to a minute. A server accepts 60 connections from one host, unless its
+    /// opens another when more than eight acquires are pending at once, or when it holds nodes with more
+    /// than 700 KiB of paths, and closes one that was idle for half a minute to a minute. Where all of them
+    /// have 1,800 KiB, acquires fail with [`Unavailable`](ErrorKind::Unavailable): more than 2 MiB in one
+    /// ZooKeeper session would keep servers from starting again when it ends. A server accepts 60 connections from one host, unless its
     /// `maxClientCnxns` says otherwise.
     ///
     /// ```

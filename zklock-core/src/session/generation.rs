@@ -225,7 +225,7 @@ impl Generation {
     }
 
     /// The budget of nodes.
-    pub fn nodes(&self) -> &NodeBudget {
+    pub fn nodes(&self) -> &Arc<NodeBudget> {
         &self.nodes
     }
 

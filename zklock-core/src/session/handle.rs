@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 #[cfg(feature = "metrics")]
 use std::sync::Weak;
@@ -19,7 +20,7 @@ use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
 use crate::base::times;
-use crate::base::unharmed::unharmed;
+use crate::base::unharmed::{unharmed, unharming};
 use crate::coordinator::io_thread::IoThread;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
@@ -161,6 +162,11 @@ impl Session {
     /// Assigns a lane to an acquire.
     pub(crate) fn assign(&self) -> LanePermit {
         self.0.lanes.assign()
+    }
+
+    /// Whether another lane is being opened.
+    pub(crate) fn opens_lane(&self) -> bool {
+        self.0.lanes.is_opening()
     }
 
     /// Tells the observers how an acquire ended.
@@ -433,12 +439,16 @@ impl Session {
     }
 
     fn enter(&self, next: SessionState) {
-        self.config().health.state().send_if_modified(|state| {
+        let enters = |state: &mut SessionState| {
             let moves = *state != SessionState::Closed && *state != next;
             if moves {
                 *state = next;
             }
             moves
+        };
+        // A waker of the application may panic.
+        unharmed(|| {
+            self.config().health.state().send_if_modified(enters);
         });
         self.local_queues().close();
     }
@@ -569,9 +579,9 @@ impl States {
     ///
     /// Cancel safe: a dropped future loses no state.
     pub async fn next(&mut self) -> Option<SessionState> {
-        if std::mem::take(&mut self.first) || self.receiver.changed().await.is_ok() {
-            return Some(*self.receiver.borrow_and_update());
+        if !std::mem::take(&mut self.first) {
+            unharming(pin!(self.receiver.changed())).await.ok()?;
         }
-        None
+        Some(*self.receiver.borrow_and_update())
     }
 }

@@ -1,5 +1,6 @@
 //! A lane: ZooKeeper sessions, one after the other.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
+use crate::base::unharmed::unharming;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::link::Link;
 use crate::observe::observer::Events;
@@ -20,6 +22,7 @@ use crate::session::health::SessionHealth;
 use crate::session::keeper::Keeping;
 use crate::session::lease_clock::Condition;
 use crate::session::local_queues::LocalQueues;
+use crate::session::node_budget::NodeLoad;
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 
@@ -154,9 +157,9 @@ impl Lane {
         generation.coordinator().link() == Link::Up && !stalled && !suspect
     }
 
-    /// Whether its session holds so much that another one is better.
-    pub fn holds_much(&self) -> bool {
-        self.current().is_some_and(|generation| generation.nodes().is_much())
+    /// How much its session holds.
+    pub fn node_load(&self) -> NodeLoad {
+        self.current().map(|generation| generation.nodes().load()).unwrap_or_default()
     }
 
     /// Whether the lane is connected, and has a session that new locks use.
@@ -276,7 +279,7 @@ impl Lane {
                 Status::Closed => return Err(closed()),
                 Status::Ready(_) | Status::Connecting(_) => {}
             }
-            if status.changed().await.is_err() {
+            if unharming(pin!(status.changed())).await.is_err() {
                 return Err(closed());
             }
         }
@@ -367,8 +370,13 @@ impl LanePermit {
         Err(error)
     }
 
+    /// The session of this lane has no room for another node.
+    pub fn is_full(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the acquire is to go on with another permit, because another lane has a session and this one has
-    /// none.
+    /// none, or no room in it.
     pub fn leaves(&self) -> bool {
         self.leaves.load(Ordering::Relaxed)
     }

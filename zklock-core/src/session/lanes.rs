@@ -124,7 +124,11 @@ impl Lanes {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         let is_ready = |lane: &&Arc<Lane>| lane.current().is_some();
-        let load = |lane: &Arc<Lane>| (lane.acquires() >= FULL || lane.holds_much(), lane.busy());
+        let load = |lane: &Arc<Lane>| {
+            let nodes = lane.node_load();
+            let is_much = lane.acquires() >= FULL || nodes.is_much();
+            (nodes.is_full(), is_much, lane.busy(), nodes)
+        };
         let idlest = lanes().min_by_key(|lane| load(lane));
         // Nearly always; whether a lane is served takes longer to find out than how busy it is.
         let best = idlest.filter(|lane| lane.is_served_at(now)).or_else(|| {
@@ -143,6 +147,11 @@ impl Lanes {
             self.close_when_idle(&lane);
         }
         lane_permit
+    }
+
+    /// Whether a lane is being opened.
+    pub fn is_opening(&self) -> bool {
+        self.lock().lanes.iter().any(|lane| lane.current().is_none())
     }
 
     /// Closes a lane that was idle at two successive looks, unless it is closed with its session.
@@ -186,7 +195,7 @@ impl Lanes {
 }
 
 fn has_room(lane: &Lane) -> bool {
-    lane.busy() < BUSY && lane.acquires() < FULL && !lane.holds_much()
+    lane.busy() < BUSY && lane.acquires() < FULL && !lane.node_load().is_much()
 }
 
 #[cfg(test)]

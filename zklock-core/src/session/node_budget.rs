@@ -12,12 +12,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// From how many bytes on another connection is used.
 const MUCH: usize = 700 * 1024;
 
-/// How many bytes there may be at most. The rest is for the nodes of those who wait: some 500 for each
-/// connection, of a kilobyte at most.
-const MOST: usize = 1_400 * 1024;
+/// How many bytes there may be at most. The rest is for nodes whose deletion is under way, and for those that
+/// stand in for a writer's.
+const MOST: usize = 1_800 * 1024;
+
+/// What is left where there may be no room for another node.
+const LAST: usize = 2 * 1024;
 
 /// What a path takes besides its text, in bytes: its length.
 const EACH: usize = 4;
+
+/// The digits that a server appends to the name of a node.
+const DIGITS: usize = 10;
 
 /// The bytes that the nodes of a ZooKeeper session take, until they are known to be deleted.
 #[derive(Debug)]
@@ -37,21 +43,50 @@ impl NodeBudget {
         self.chroot + path.len() + EACH
     }
 
-    /// Counts a node until it is [deleted](Counted::is_deleted), or the returned value is dropped.
+    /// Counts a node that is to be created, if there is room for it, until the returned value is dropped.
+    pub fn take(self: &Arc<Self>, prefix: &str) -> Option<Counted> {
+        let bytes = self.bytes(prefix) + DIGITS;
+        let add = |now: usize| now.checked_add(bytes).filter(|sum| *sum <= MOST);
+        self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Counted { budget: self.clone(), bytes: AtomicUsize::new(bytes) })
+    }
+
+    /// Counts a node that exists, until it is [deleted](Counted::is_deleted), or the returned value is dropped.
     pub fn count(self: &Arc<Self>, path: &str) -> Counted {
+        self.begin(path);
         let bytes = self.bytes(path);
-        self.all.fetch_add(bytes, Ordering::Relaxed);
         Counted { budget: self.clone(), bytes: AtomicUsize::new(bytes) }
     }
 
-    /// Whether another connection is better.
-    pub fn is_much(&self) -> bool {
-        self.all.load(Ordering::Relaxed) >= MUCH
+    /// Counts a node that exists, until the [end](Self::end): for those who have no place for more.
+    pub fn begin(&self, path: &str) {
+        self.all.fetch_add(self.bytes(path), Ordering::Relaxed);
     }
 
-    /// Whether there is room for another node.
-    pub fn has_room(&self, path: &str) -> bool {
-        self.all.load(Ordering::Relaxed) + self.bytes(path) <= MOST
+    /// Counts it no more.
+    pub fn end(&self, path: &str) {
+        self.all.fetch_sub(self.bytes(path), Ordering::Relaxed);
+    }
+
+    /// How full it is.
+    pub fn load(&self) -> NodeLoad {
+        NodeLoad(self.all.load(Ordering::Relaxed))
+    }
+}
+
+/// How much a session holds: the bytes of its nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeLoad(usize);
+
+impl NodeLoad {
+    /// Whether another connection is better.
+    pub fn is_much(self) -> bool {
+        self.0 >= MUCH
+    }
+
+    /// Whether there may be no room for another node.
+    pub fn is_full(self) -> bool {
+        self.0 > MOST - LAST
     }
 }
 
@@ -85,15 +120,21 @@ mod tests {
         const SERVERS_LIMIT: usize = 2 * 1_048_575;
         let longest = "/n".repeat(512 + 40);
         let (budget, mut nodes) = (NodeBudget::new(100), Vec::new());
-        while budget.has_room(&longest) {
-            assert_eq!(budget.is_much(), nodes.len() * (100 + longest.len() + 4) >= MUCH);
-            nodes.push(budget.count(&longest));
+        let each = 100 + longest.len() + EACH + DIGITS;
+        while let Some(node) = budget.take(&longest) {
+            nodes.push(node);
+            let load = budget.load();
+            assert_eq!(load.is_much(), nodes.len() * each >= MUCH);
+            assert_eq!(load.is_full(), nodes.len() * each > MOST - LAST);
         }
-        let waiting = 500 * (100 + longest.len() + 4);
-        assert!(budget.all.load(Ordering::Relaxed) + waiting < SERVERS_LIMIT);
+        assert!(budget.load().is_full());
+        // Those that were held are being deleted, or replaced.
+        let more: Vec<_> = (0..200).map(|_| budget.count(&longest)).collect();
+        assert!(budget.load().0 < SERVERS_LIMIT);
+        drop(more);
         nodes[0].is_deleted();
-        assert!(budget.has_room(&longest));
+        assert!(budget.take(&longest).is_some());
         drop(nodes);
-        assert_eq!(budget.all.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.load(), NodeLoad::default());
     }
 }

@@ -98,7 +98,7 @@ async fn a_session_holds_no_more_nodes_than_servers_bear_at_its_end() {
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
     assert!(refused.to_string().contains("as many nodes as ZooKeeper bears"), "{refused}");
     let bytes = held.iter().map(|guard| guard.node_path().len() + 4).sum::<usize>();
-    assert!((1_400_000..1_440_000).contains(&bytes), "{bytes} bytes of {} nodes", held.len());
+    assert!((1_800_000..1_843_200).contains(&bytes), "{bytes} bytes of {} nodes", held.len());
     // What is deleted counts no more, whoever has a view of it.
     for guard in held.drain(..300) {
         views.push(guard.view());
@@ -111,10 +111,61 @@ async fn a_session_holds_no_more_nodes_than_servers_bear_at_its_end() {
     // Another connection takes what is too much for one.
     let session = Session::embedded_builder(&store).max_connections(2).open().unwrap();
     let mut held = Vec::new();
-    for number in 0..2_000 {
+    for number in 0..3_600 {
         let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
         held.push(mutex.acquire().await.unwrap());
     }
+}
+
+/// Their nodes are in the queues of others, and are as many bytes.
+#[tokio::test(start_paused = true)]
+async fn a_session_waits_in_no_more_queues_than_servers_bear_at_its_end() {
+    const LONG: usize = 900;
+    let store = Embedded::new();
+    let (other, session) = (on(&store), Session::embedded_builder(&store).max_connections(1));
+    let (session, mut held) = (session.open().unwrap(), Vec::new());
+    for number in 0..2_000 {
+        let mutex = other.mutex(format!("{number:0>LONG$}")).unwrap();
+        held.push(mutex.acquire().await.unwrap());
+    }
+    // All at once.
+    let wait = |number| {
+        let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
+        crate::spawn(async move { mutex.acquire().await })
+    };
+    let waiting: Vec<_> = (0..held.len()).map(wait).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let refused = waiting.iter().filter(|one| one.is_finished()).count();
+    let bytes = (held.len() - refused) * (held[0].node_path().len() + 4);
+    assert!((1_800_000..1_843_200).contains(&bytes), "{bytes} bytes, and {refused} are refused");
+    drop(held);
+    let mut entered = 0;
+    for one in waiting {
+        entered += usize::from(one.await.unwrap().is_ok());
+    }
+    assert_eq!(entered + refused, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_to_a_full_connection_goes_to_another_one() {
+    const LONG: usize = 900;
+    let store = Embedded::new();
+    let (other, session) = (on(&store), Session::embedded_builder(&store).max_connections(2));
+    let (session, mut held) = (session.open().unwrap(), Vec::new());
+    for number in 0..2_200 {
+        let mutex = other.mutex(format!("{number:0>LONG$}")).unwrap();
+        held.push(mutex.acquire().await.unwrap());
+    }
+    // All at once: there is one connection, and it is filled.
+    let wait = |number| {
+        let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let waiting: Vec<_> = (0..held.len()).map(wait).collect();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(waiting.iter().all(|one| !one.is_finished()));
+    drop(held);
+    all_enter(waiting).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
 use super::acl::{Acl, entry};
-use super::error::{is_zombie, multi_error, request_error};
+use super::error::{is_of_server, is_zombie, multi_error, request_error};
 use super::sent::sent;
 use super::watch::watch as watched;
 use crate::base::times;
@@ -90,8 +90,8 @@ fn answered<T>(
     asked: Instant,
     result: Result<T, zk::Error>,
 ) -> Result<T, RequestError> {
-    if result.is_ok() {
-        task.received_after(asked);
+    if result.as_ref().err().is_none_or(is_of_server) {
+        task.answered(asked);
     }
     result.map_err(|error| {
         bury(task, &error);
@@ -324,6 +324,9 @@ impl Coordinator for ZooKeeperCoordinator {
         // than this, but one may keep a reply without polling it.
         self.task.close_within(self.session_timeout);
         drop(client);
+        if self.task.gave_up() {
+            return Box::pin(ready(()));
+        }
         let mut state = self.state.clone();
         Box::pin(or(
             async move {

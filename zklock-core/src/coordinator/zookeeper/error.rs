@@ -44,6 +44,12 @@ pub(super) fn multi_error(error: MultiWriteError) -> RequestError {
     }
 }
 
+/// Whether a server has certainly answered with it. The client library makes some of the others itself.
+pub(super) fn is_of_server(error: &Error) -> bool {
+    use Error::{BadVersion, NoAuth, NoNode, NodeExists, NotEmpty};
+    matches!(error, NoNode | NodeExists | NotEmpty | BadVersion | NoAuth)
+}
+
 /// Whether the task that serves the connection has died without a report: the reply was dropped, or
 /// the request could not be sent.
 pub(super) fn is_zombie(error: &Error) -> bool {

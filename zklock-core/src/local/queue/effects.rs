@@ -168,7 +168,12 @@ impl<E: Engine> Queue<E> {
                 // Taken before the old turn is given up, so that nobody overtakes it.
                 let (other, others) = self.assign();
                 if Arc::ptr_eq(other.lane(), lane_permit.lane()) {
-                    // The other one has lost its session meanwhile.
+                    let lane = lane_permit.lane();
+                    if lane.node_load().is_full() && !self.session().opens_lane() {
+                        // All are.
+                        break result;
+                    }
+                    // The other one has lost its session meanwhile, or has none yet.
                     let clock = self.session().clock();
                     clock.sleep_until(clock.now() + times::ELSEWHERE).await;
                 }

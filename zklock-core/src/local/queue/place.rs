@@ -48,9 +48,20 @@ thread_local! {
 
 /// Drops what contains a wait whose caller goes on otherwise: nobody cancelled it.
 pub fn drop_unsaid(wait: impl FnOnce()) {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            GOES_ON.set(false);
+        }
+    }
+    let _restore = Restore;
     GOES_ON.set(true);
     wait();
-    GOES_ON.set(false);
+}
+
+/// Whether a wait that is dropped is that one. Those of others may be dropped within its drop.
+pub fn goes_on() -> bool {
+    GOES_ON.replace(false)
 }
 
 /// A place in a queue, as a future of its outcome. Dropping it gives the place up.
@@ -106,8 +117,7 @@ impl<E: Engine> PlaceInQueue<E> {
 
     /// Tells the observers that the caller dropped its future.
     fn tell_cancelled(&self) {
-        // Those of others may be dropped within the drop of this one.
-        if GOES_ON.replace(false) {
+        if goes_on() {
             return;
         }
         let queue = &self.queue;

@@ -60,8 +60,7 @@ impl Generation {
     }
 
     /// Creates a node; a reply feeds the lease clock. The request is sent by this call. The caller
-    /// bounds the wait for an ephemeral node, which is looked for if there is no reply. One that would be too much
-    /// for the end of this session is refused.
+    /// bounds the wait for an ephemeral node, which is looked for if there is no reply.
     pub fn create(
         self: &Arc<Self>,
         path: &str,
@@ -73,11 +72,9 @@ impl Generation {
             NodeKind::Ephemeral | NodeKind::EphemeralSequential => &self.patient,
         };
         let (this, sent) = (self.clone(), self.sends());
-        let is_ephemeral = matches!(kind, NodeKind::Ephemeral | NodeKind::EphemeralSequential);
-        let is_refused = is_ephemeral && !self.nodes.has_room(path);
-        let reply = (!is_refused).then(|| coordinator.create(path, data, kind));
+        let reply = coordinator.create(path, data, kind);
         async move {
-            let created = reply.ok_or(RequestError::TooManyNodes)?.await?;
+            let created = reply.await?;
             let owner = created.stat.ephemeral_owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server silently replaced the session: what was held before is lost.

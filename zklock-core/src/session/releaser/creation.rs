@@ -1,6 +1,6 @@
 //! The creation of a contender's node.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use crate::coordinator::node::{Created, NodeKind};
 use crate::coordinator::request_error::RequestError;
 use crate::layout::new_node::{NewNode, Proof};
 use crate::session::generation::Generation;
+use crate::session::node_budget::Counted;
 
 /// The creation of a contender's node. Resolves to the node once it is known to belong to this
 /// session; if the outcome of the request is unknown, the node is looked up.
@@ -28,14 +29,23 @@ pub struct PendingCreate {
     /// Whether the request was sent, if it may have to wait.
     sent: Option<Arc<AtomicBool>>,
     work: Unfinished<Result<(Created, Turn), RequestError>>,
+    /// Counts the node until whoever gets it does.
+    counted: Option<Counted>,
 }
 
 impl PendingCreate {
     /// Sends the creation of a node under `directory`. A node that looks like others of this
-    /// session waits until nobody else creates one there.
+    /// session waits until nobody else creates one there. One that would be too much for the end of the session
+    /// is refused.
     pub fn send(generation: &Arc<Generation>, directory: Arc<str>, node: NewNode) -> Self {
         let recurs = node.proof != Proof::Name;
         let mut sent = None;
+        let path = [&*directory, "/", &node.prefix].concat();
+        let Some(counted) = generation.nodes().take(&path) else {
+            let refused = Box::pin(ready(Err(RequestError::TooManyNodes))) as _;
+            let (generation, work) = (generation.clone(), Unfinished(Some(refused)));
+            return PendingCreate { generation, recurs, sent, work, counted: None };
+        };
         let gate = recurs.then(|| generation.gate(&directory));
         let task = CreateTask { generation: generation.clone(), directory, node };
         let work: Background<_> = if let Some(gate) = gate {
@@ -64,7 +74,8 @@ impl PendingCreate {
         } else {
             task.begin(None)
         };
-        PendingCreate { generation: generation.clone(), recurs, sent, work: Unfinished(Some(work)) }
+        let (generation, work) = (generation.clone(), Unfinished(Some(work)));
+        PendingCreate { generation, recurs, sent, work, counted: Some(counted) }
     }
 
     /// Whether the request was sent, so that later requests come after it.
@@ -90,9 +101,9 @@ impl Drop for PendingCreate {
             return;
         }
         let (generation, pending) = (self.generation.clone(), self.generation.pending_deletion());
-        let recurs = self.recurs;
+        let (recurs, counted) = (self.recurs, self.counted.take());
         self.generation.spawner().spawn(async move {
-            let _pending = pending;
+            let (_pending, _counted) = (pending, counted);
             if let Ok((Created { path, stat }, turn)) = work.await {
                 let only = recurs.then_some(Which::Czxid(stat.czxid));
                 let options = DeleteOptions { only, directory: false };
