@@ -86,9 +86,9 @@ pub fn give_up(session_timeout: Duration) -> Duration {
 }
 
 /// The longest time that an attempt to open a session may take: a little less than the client library
-/// gives it, which is a session timeout.
+/// gives it, which is a session timeout, or eight ticks of at least a millisecond.
 pub fn dial(session_timeout: Duration) -> Duration {
-    session_timeout / 10 * 9
+    session_timeout.max(ms(8)) / 10 * 9
 }
 
 /// The library sends a ping after that time at the latest, and not after three ticks.
