@@ -154,7 +154,7 @@ impl AcquireLoop<'_> {
             };
             self.see(None);
             if !pause.is_zero() {
-                lane.clock().sleep_until(lane.clock().now() + pause).await;
+                lane.clock().sleep(pause).await;
             }
         }
     }

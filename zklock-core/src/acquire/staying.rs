@@ -31,7 +31,9 @@ impl AcquireLoop<'_> {
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
         let times = times.unwrap_or(u32::MAX);
-        if !generation.take_due_check(self.directory(), &obstacle.head, awaited, times) {
+        let (head_ages, clock) = (generation.head_ages(), generation.lease().clock());
+        let (directory, now) = (self.directory(), clock.now());
+        if !head_ages.take_due_check(directory, &obstacle.head, awaited, times, now) {
             return Ok(());
         }
         match phantom_among(generation, others).await {
@@ -52,7 +54,7 @@ impl AcquireLoop<'_> {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
                 Ok((data, stat)) if stat.ephemeral_owner == 0 => {
-                    if generation.has_stayed(self.directory(), stat.czxid, own) {
+                    if head_ages.has_stayed(directory, stat.czxid, own, clock.now()) {
                         staying.push((path, data));
                     }
                 }

@@ -107,6 +107,11 @@ impl Clock {
         Sleep { clock: self.clone(), at, alarm: Alarm::default() }
     }
 
+    /// Waits for so long, as [`sleep_until`](Clock::sleep_until) does.
+    pub fn sleep(&self, after: Duration) -> Sleep {
+        self.sleep_until(self.now() + after)
+    }
+
     fn timer(&self, at: Instant, after: Duration) -> Timer {
         match self {
             Clock::Boot(timers) => {
@@ -249,6 +254,7 @@ mod boot {
 
 mod caller {
     use crate::base::clock::Instant;
+    use crate::base::on_drop::OnDrop;
     use once_cell::sync::Lazy;
     use std::cell::Cell;
     use std::time::{Duration, Instant as StdInstant};
@@ -295,17 +301,12 @@ mod caller {
     }
 
     pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Duration>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                REAL_ONLY.set(self.0);
-            }
-        }
         // Time goes on from where a paused runtime has come to: what happened there lies in the past.
         let asked = tokio::time::Instant::now().into_std();
         let ahead = || asked.saturating_duration_since(StdInstant::now());
-        let _restore = Restore(REAL_ONLY.get());
-        REAL_ONLY.set(Some(REAL_ONLY.get().unwrap_or_else(ahead)));
+        let before = REAL_ONLY.get();
+        let _restore = OnDrop::new(|| REAL_ONLY.set(before));
+        REAL_ONLY.set(Some(before.unwrap_or_else(ahead)));
         f()
     }
 }

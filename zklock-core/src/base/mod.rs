@@ -12,6 +12,7 @@ pub mod first;
 pub mod label;
 pub mod machine;
 pub mod mode;
+pub(crate) mod on_drop;
 pub mod options;
 pub mod owner;
 pub mod pattern;

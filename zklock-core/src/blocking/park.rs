@@ -15,7 +15,7 @@ pub(crate) fn block_on_patiently<F: Future>(lock: &str, work: F) -> F::Output {
         return block_on(work);
     }
     let impatient = async {
-        Clock::Caller.sleep_until(Clock::Caller.now() + times::WARN).await;
+        Clock::Caller.sleep(times::WARN).await;
         unharmed(|| {
             tracing::warn!(lock, "a thread of the runtime is blocked by a lock; use spawn_blocking")
         });

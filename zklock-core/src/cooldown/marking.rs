@@ -127,8 +127,7 @@ impl AcquireLoop<'_> {
         }
         let unavailable = Some(Arc::from(why));
         self.see(Some(Obstacle { unavailable, ..self.of_directory(generation) }));
-        let clock = self.lane_permit.lane().clock();
-        let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
+        let timer = self.lane_permit.lane().clock().sleep(rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;
         Ok(())
     }

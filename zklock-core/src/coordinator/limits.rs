@@ -15,13 +15,10 @@ const OVERHEAD: usize = 256;
 
 /// Refuses a session timeout that the protocol has no number for: it counts milliseconds in a signed
 /// 32-bit integer.
-pub(crate) fn check_session_timeout(timeout: Duration) -> Result<(), RequestError> {
+pub(crate) fn check_session_timeout(timeout: Duration) -> Result<(), String> {
     match i32::try_from(timeout.as_millis()) {
         Ok(1..) => Ok(()),
-        _ => {
-            let why = "the session timeout must be between 1 ms and 24 days";
-            Err(RequestError::BadArguments(why.to_owned()))
-        }
+        _ => Err("the session timeout must be between 1 ms and 24 days".to_owned()),
     }
 }
 

@@ -83,11 +83,6 @@ impl HeadAges {
         HeadAges { check_after, directories }
     }
 
-    /// The age from which a head is checked.
-    pub fn check_after(&self) -> Duration {
-        self.check_after
-    }
-
     /// Records the head of the queue in a directory, and takes the check of what the caller waits for, if
     /// that is due: if the head has been there for so many times the age from which it is checked, and
     /// nobody who waits for the same has checked it since then. Returns whether it is for the caller to

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
+use crate::base::on_drop::OnDrop;
 use crate::guard::context::NestedTurn;
 use crate::guard::releasing::Releasing;
 use crate::guard::typed::{Guard, RwLockReadGuard, RwLockWriteGuard};
@@ -73,7 +73,10 @@ impl RwLockWriteGuard {
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
         self.turn.iter().for_each(NestedTurn::is_last);
-        let mut leaving = Leaving(self.turn.is_none().then(|| self.grant.clone()));
+        // Also if this is dropped: the writer's hold may be put back meanwhile, and a nested call may hold the
+        // lock on by it.
+        let outermost = self.turn.is_none().then(|| self.grant.clone());
+        let leaving = OnDrop::new(move || outermost.iter().for_each(|writer| writer.has_left()));
         let mut releasing = Releasing(Some(&self.grant), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
@@ -81,7 +84,7 @@ impl RwLockWriteGuard {
                 match writer.grant() {
                     Some(_) => {
                         releasing.cancel();
-                        leaving.0 = None;
+                        leaving.disarm();
                     }
                     // Nothing is left to release.
                     None => drop(releasing),
@@ -106,18 +109,6 @@ impl RwLockWriteGuard {
 
     fn stays(self, error: LockError) -> DowngradeError {
         DowngradeError { error, guard: self }
-    }
-}
-
-/// Says that a writer has gone whose downgrade is dropped: its hold may be put back meanwhile, and a nested call
-/// may hold the lock on by it.
-struct Leaving(Option<Arc<Grant>>);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        if let Some(writer) = &self.0 {
-            writer.has_left();
-        }
     }
 }
 

@@ -63,9 +63,7 @@ impl HoldLimit {
     /// Resolves when the time is over.
     pub async fn passed(&self) {
         while !self.is_over() {
-            let left = self.remaining();
-            let clock = self.grant.queue.session().clock();
-            clock.sleep_until(clock.now() + left).await;
+            self.grant.queue.session().clock().sleep(self.remaining()).await;
         }
     }
 

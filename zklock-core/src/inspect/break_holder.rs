@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::error::LockError;
 #[cfg(doc)]
 use crate::base::error_kind::ErrorKind;
+use crate::base::on_drop::OnDrop;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::inspect::contenders::ContenderInfo;
 use crate::inspect::site::Site;
 use crate::observe::observer::LossReason;
-use crate::session::generation::{Generation, HeldNode};
+use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
 impl Site {
@@ -57,33 +58,17 @@ impl Site {
             held.find(|node| *node.path == *path && node.czxid.cast_unsigned() == czxid)
         });
         // The holder may learn of it before this call does.
-        let breaking = held.map(Breaking::begin);
+        let breaks = |does: bool| held.iter().for_each(|node| node.is_being_broken(does));
+        breaks(true);
+        // What is deleted after this call is deleted by somebody else.
+        let _end = OnDrop::new(|| breaks(false));
         let deleting =
             self.look(async |generation| delete(&generation, &path, czxid, &in_doubt).await);
         let deleted = deleting.await;
-        if let (Some(generation), Some(Breaking(node)), Ok(true)) =
-            (generation, &breaking, &deleted)
-        {
+        if let (Some(generation), Some(node), Ok(true)) = (generation, &held, &deleted) {
             generation.lost_node(node, LossReason::Broken);
         }
         deleted
-    }
-}
-
-/// A held node of this process that it is about to delete, until the call ends, or is dropped: what is deleted after
-/// that is deleted by somebody else.
-struct Breaking(Arc<HeldNode>);
-
-impl Breaking {
-    fn begin(node: Arc<HeldNode>) -> Self {
-        node.is_being_broken(true);
-        Breaking(node)
-    }
-}
-
-impl Drop for Breaking {
-    fn drop(&mut self) {
-        self.0.is_being_broken(false);
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_lite::future::or;
 
@@ -156,7 +155,7 @@ impl View {
             Some(_) => generation.long_wait(),
             None => generation.slow_look(),
         };
-        let mut slow = pin!(clock.sleep_until(clock.now() + slowly));
+        let mut slow = pin!(clock.sleep(slowly));
         loop {
             let mut changed = pin!(generation.changed());
             changed.as_mut().enable();
@@ -243,7 +242,7 @@ impl LockEvents {
                 Err(error) if error.kind() == ErrorKind::Closing => return None,
                 // An operator has to repair this; the lane tries again from time to time.
                 Err(_) => {
-                    pause(self.site.session.clock(), times::FAILED_FOLLOW * 10).await;
+                    self.site.session.clock().sleep(times::FAILED_FOLLOW * 10).await;
                     continue;
                 }
             };
@@ -266,9 +265,7 @@ impl LockEvents {
                     }
                     if !self.go_blind() {
                         let longer = if is_refused { 10 } else { 1 };
-                        let failed =
-                            pause(self.site.session.clock(), times::FAILED_FOLLOW * longer);
-                        or(failed, generation.changed()).await;
+                        generation.pause(times::FAILED_FOLLOW * longer).await;
                     }
                 }
             }
@@ -305,10 +302,6 @@ impl LockEvents {
             generation.is_over() || generation.coordinator().link().is_over()
         })
     }
-}
-
-async fn pause(clock: &Clock, pause: Duration) {
-    clock.sleep_until(clock.now() + pause).await;
 }
 
 /// Lists the queue and watches its directory; if there is none, the nearest existing node above it.

@@ -76,7 +76,7 @@ impl<W: Copy, O> Callers<W, O> {
     /// Closes the queue: waiters fail.
     pub(super) fn close(&mut self, error: impl Fn() -> LockError) -> Vec<Waker> {
         self.closed = true;
-        self.waiters.settle_all(|_| Err(error()))
+        self.waiters.settle_where(|_, _| true, |_| Err(error()))
     }
 }
 

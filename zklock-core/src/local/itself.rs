@@ -124,7 +124,7 @@ pub async fn telling<T>(
 ) -> Result<T, LockError> {
     let Some(Perhaps { clock, lock, held }) = perhaps else { return wait.await };
     let impatient = async {
-        clock.sleep_until(clock.now() + times::WARN).await;
+        clock.sleep(times::WARN).await;
         if let Some(held) = held() {
             let (lock, waits) = (&*lock, waits.to_string());
             unharmed(|| {

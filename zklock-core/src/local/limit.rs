@@ -319,7 +319,7 @@ impl Follower {
                     Err(_) if self.session.is_closing() => return,
                     // Another lane has a session, and this one has none.
                     Err(error) if error.kind() == ErrorKind::Unavailable => {
-                        lane.clock().sleep_until(lane.clock().now() + times::FAILED_FOLLOW).await;
+                        lane.clock().sleep(times::FAILED_FOLLOW).await;
                         continue;
                     }
                     // A person must mend it; the lane tries again now and then.
@@ -393,8 +393,7 @@ impl Follower {
                     Some(_) => generation.long_wait(),
                     None => generation.slow_look(),
                 };
-                let clock = self.session.clock();
-                let slowly = clock.sleep_until(clock.now() + again);
+                let slowly = self.session.clock().sleep(again);
                 let fired = async {
                     match watch {
                         Some(watch) => drop(watch.await),

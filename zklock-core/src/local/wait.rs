@@ -12,7 +12,6 @@ use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
-use crate::base::settings::Settings;
 use crate::base::times;
 use crate::coordinator::link::Link;
 use crate::local::grant::{GrantSource, Hold};
@@ -35,11 +34,6 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Waits for replies only, for the time of one try.
-    pub fn once(settings: &Settings) -> Wait {
-        Wait::Once(settings.timeout)
-    }
-
     /// Waits at most this long.
     ///
     /// # Errors
@@ -52,11 +46,6 @@ impl Wait {
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         Ok(Wait::Tries(timeout, 1))
-    }
-
-    /// Waits with the tries of the options.
-    pub fn tries(settings: &Settings) -> Wait {
-        Wait::Tries(settings.timeout, settings.retries)
     }
 
     /// What is left of it at `now`, if it began at `at`.
@@ -281,10 +270,10 @@ async fn insist<E: Engine>(
             pattern: queue.pattern().text(),
             mode: place.mode().unwrap_or(Mode::Mutex),
             number,
-            holder: answer.as_ref().and_then(|told| told.as_ref().ok()?.holder().cloned()),
+            holder: answer.as_ref().and_then(|told| told.as_ref()?.holder().cloned()),
         });
         if is_last {
-            break answer;
+            break answer.flatten();
         }
         // Those that are over meanwhile are left out, and those that are shorter than a timer.
         let soon = clock.now().since(start) + times::SHORTEST_TRY;
@@ -292,8 +281,8 @@ async fn insist<E: Engine>(
     };
     place.give_up();
     Err(match answer {
-        Some(Ok(busy)) => busy.on(queue.lock_name().clone()),
-        _ => unreachable(&**queue),
+        Some(busy) => busy.on(queue.lock_name().clone()),
+        None => unreachable(&**queue),
     })
 }
 
@@ -302,22 +291,19 @@ fn last_word(ahead: Duration) -> Duration {
     times::HOLDER.saturating_sub(ahead).max(times::LATE_HOLDER)
 }
 
-/// There is no reply about the holder: ZooKeeper is silent.
-#[derive(Clone, Copy, Debug)]
-struct Silent;
-
 /// Asks who holds the lock, for at most `limit`: a holder in this process is known, another one
-/// takes one read. Returns the error of a busy lock, or of one that may not be read.
+/// takes one read. Returns the error of a busy lock, or of one that may not be read; `None` if
+/// ZooKeeper is silent.
 async fn ask<E: Engine>(
     queue: &Shared<E>,
     place: Option<Place>,
     limit: Duration,
-) -> Result<LockError, Silent> {
+) -> Option<LockError> {
     let clock = queue.session().clock();
     let deadline = Deadline::after(clock.clone(), limit);
     loop {
         if let Some(holder) = queue.holder_here(place) {
-            return Ok(busy(Some(holder)));
+            return Some(busy(Some(holder)));
         }
         let (now, until) = (clock.now(), deadline.instant());
         // One answer may be lost alone. The first question is kept beside the second: a slow answer is one.
@@ -326,10 +312,10 @@ async fn ask<E: Engine>(
             E::ask(queue, until).await
         };
         match deadline.bound(futures_lite::future::or(E::ask(queue, until), again)).await {
-            Ok(Some(Ok(busy))) => return Ok(busy),
+            Ok(Some(Ok(busy))) => return Some(busy),
             Ok(Some(Err(error))) => {
                 if let Some(refused) = refused(error) {
-                    return Ok(refused);
+                    return Some(refused);
                 }
             }
             Ok(None) | Err(_) => {}
@@ -337,7 +323,7 @@ async fn ask<E: Engine>(
         // Nobody to ask about yet, or who was in the way has left, or the lock passes from one holder of this
         // process to the next, or the connection broke: until ZooKeeper replies, it is not reported as busy.
         if deadline.has_passed() {
-            return Err(Silent);
+            return None;
         }
         clock.sleep_until((clock.now() + times::CONTENDER).min(deadline.instant())).await;
     }

@@ -44,12 +44,6 @@ enum Stage<T> {
     Settled(T),
 }
 
-impl<I, T> Slot<I, T> {
-    fn waits(&self) -> bool {
-        matches!(self.stage, Stage::Waits(_))
-    }
-}
-
 /// Waiters with their data (`I`), until each has its outcome (`T`).
 #[derive(Debug)]
 pub struct Waiters<I, T> {
@@ -111,7 +105,8 @@ impl<I, T> Waiters<I, T> {
 
     /// The data of the waiter in a place, unless it has an outcome.
     fn waiting_at(&self, place: Place) -> Option<&I> {
-        self.at(place).filter(|slot| slot.waits()).map(|slot| &slot.info)
+        let waiting = self.at(place).filter(|slot| matches!(slot.stage, Stage::Waits(_)));
+        waiting.map(|slot| &slot.info)
     }
 
     /// The number of waiters without an outcome.
@@ -185,15 +180,6 @@ impl<I, T> Waiters<I, T> {
             *waiting -= 1;
             false
         });
-        wakers
-    }
-
-    /// Gives all waiters an outcome. The caller wakes the returned wakers.
-    pub fn settle_all(&mut self, mut outcome: impl FnMut(&I) -> T) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        while !self.is_empty() {
-            wakers.extend(self.settle_first(&mut outcome));
-        }
         wakers
     }
 

@@ -166,7 +166,7 @@ impl LockInfo {
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
         // A semaphore with `linger` is not acquired in any way.
         if self.settings.linger.is_zero() || self.flaw().is_some() {
-            return Ok(Wait::once(&self.settings));
+            return Ok(Wait::Once(self.settings.timeout));
         }
         let why = "a lock with `linger` cannot be tried: its idle node looks held to tries in \
                    other processes; use `acquire_timeout`, or remove `linger`";
@@ -180,7 +180,7 @@ impl LockInfo {
 
     /// A wait with the tries of the options.
     pub(crate) fn tries(&self) -> Wait {
-        Wait::tries(&self.settings)
+        Wait::Tries(self.settings.timeout, self.settings.retries)
     }
 
     /// An error that names this lock.

@@ -270,8 +270,7 @@ impl MultiLock {
                 // same session, and is not let go again and again.
                 Err(session) => {
                     left.push(session);
-                    let pause = pause_after(1);
-                    clock.sleep_until(clock.now() + pause).await;
+                    clock.sleep(pause_after(1)).await;
                 }
             }
         }

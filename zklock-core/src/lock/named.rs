@@ -10,11 +10,11 @@ use futures_lite::future::or;
 
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
-use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
+use crate::base::on_drop::OnDrop;
 use crate::base::options::LockOptions;
 use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
@@ -242,9 +242,16 @@ impl NamedLock {
             frame.own.grant.lost().await;
             if frame.own.grant.is_open() { Err(view.lost_error()) } else { Ok(None) }
         };
-        let cancelled = Cancelled(Some((self, K::MODE, since)));
+        // If this is dropped, the observers are told: no queue sees that this call gave up.
+        let cancelled = OnDrop::new(|| {
+            if goes_on() {
+                return;
+            }
+            let lock = (self.name.to_shared(), self.name.pattern());
+            self.session.tell_cancelled(lock, K::MODE, since);
+        });
         let turn = telling(perhaps, who, or(turn, lost)).await;
-        cancelled.ended();
+        cancelled.disarm();
         let Some(turn) = turn?.and_then(|turn| turn.within(frame)) else { return Ok(None) };
         let Some(hold) = frame.own.grant.hold_again() else { return Ok(None) };
         if !frame.own.grant.lease.is_valid() || view.is_over_time() {
@@ -287,27 +294,6 @@ impl NamedLock {
                 let queue = LockQueue::of(&self.session, target, (stop_at, requeue))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
-        }
-    }
-}
-
-/// A nested call that waits for its siblings. If it is dropped before the end, the observers are told: no
-/// queue sees that it gave up.
-struct Cancelled<'a>(Option<(&'a LockInfo, Mode, Instant)>);
-
-impl Cancelled<'_> {
-    fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Cancelled<'_> {
-    fn drop(&mut self) {
-        if let Some((info, mode, since)) = self.0
-            && !goes_on()
-        {
-            let lock = (info.name.to_shared(), info.name.pattern());
-            info.session.tell_cancelled(lock, mode, since);
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::options::LockOptions;
 use crate::coordinator::limits::check_session_timeout;
-use crate::coordinator::request_error::RequestError;
 use crate::coordinator::zookeeper::Acl;
 use crate::name::path::ZnodePath;
 use crate::session::builder::SessionBuilder;
@@ -175,10 +174,7 @@ fn described(
         .check_servers()
         .map_err(|error| invalid("CONNECT", &error.to_string()).because(error))?;
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
-        check_session_timeout(timeout).map_err(|error| match error {
-            RequestError::BadArguments(why) => invalid("SESSION_TIMEOUT", &why),
-            other => invalid("SESSION_TIMEOUT", &other.in_short()),
-        })?;
+        check_session_timeout(timeout).map_err(|why| invalid("SESSION_TIMEOUT", &why))?;
         builder = builder.session_timeout(timeout);
     }
     if let Some(timeout) = duration("CONNECT_TIMEOUT")? {

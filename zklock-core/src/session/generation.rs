@@ -32,7 +32,7 @@ use crate::base::unharmed::tell_all;
 use crate::base::until::until;
 use crate::coordinator::link::Link;
 use crate::coordinator::requests::Coordinator;
-use crate::divergence::head_age::{Age, HeadAges};
+use crate::divergence::head_age::HeadAges;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
 use crate::session::heard::Heard;
@@ -183,7 +183,7 @@ impl Generation {
 
     /// From when on a wait counts as long, so that the head of the queue is checked.
     pub fn long_wait(&self) -> Duration {
-        self.head_ages.check_after()
+        times::long_wait(self.lease.timeout())
     }
 
     /// The pause between two looks without a watch.
@@ -191,22 +191,9 @@ impl Generation {
         times::look_without_watch(self.lease.timeout())
     }
 
-    /// Whether a contender has been at the head of a queue for so many long waits, as seen by those who
-    /// waited there. True once per such time for those who wait for the same node.
-    pub fn take_due_check(
-        &self,
-        directory: &str,
-        path: &Arc<str>,
-        awaited: &str,
-        times: u32,
-    ) -> bool {
-        self.head_ages.take_due_check(directory, path, awaited, times, self.lease.clock().now())
-    }
-
-    /// Whether a contender that belongs to no session has been there for a long wait, as far as is known;
-    /// `own` is the age of the caller's node.
-    pub fn has_stayed(&self, directory: &str, czxid: i64, own: Option<Age>) -> bool {
-        self.head_ages.has_stayed(directory, czxid, own, self.lease.clock().now())
+    /// Since when who has been at the head of which queue.
+    pub fn head_ages(&self) -> &HeadAges {
+        &self.head_ages
     }
 
     /// The lease clock.
@@ -283,8 +270,7 @@ impl Generation {
 
     /// Waits for a time, or until something about the session has changed.
     pub async fn pause(&self, time: Duration) {
-        let clock = self.lease.clock();
-        or(clock.sleep_until(clock.now() + time), self.changed()).await;
+        or(self.lease.clock().sleep(time), self.changed()).await;
     }
 
     /// When the connection was lost last, or [`Instant::ORIGIN`].

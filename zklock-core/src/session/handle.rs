@@ -16,6 +16,7 @@ use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::mode::Mode;
+use crate::base::on_drop::OnDrop;
 use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
@@ -97,10 +98,17 @@ impl Session {
     pub(crate) fn start(lane_config: LaneConfig, io: Option<IoThread>, about: About) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Before the lanes: an embedded session is connected once its lane has started.
-        let (states, events) = (lane_config.health.state().subscribe(), lane_config.events.clone());
+        let mut states = lane_config.health.state().subscribe();
+        let events = lane_config.events.clone();
         let lanes = Arc::new(Lanes::start(lane_config, io));
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        report_states(id, lanes.first().spawner(), states, events);
+        lanes.first().spawner().spawn(async move {
+            while states.changed().await.is_ok() {
+                let state = *states.borrow_and_update();
+                unharmed(|| tracing::info!(%state, id, "session"));
+                events.tell(|| Event::State { state });
+            }
+        });
         Session(Arc::new(Inner { id, lanes, about }))
     }
 
@@ -141,7 +149,8 @@ impl Session {
 
     /// The generation that has this ZooKeeper session, if a lane still uses it.
     pub(crate) fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
-        self.0.lanes.generation_of(session)
+        let mut generations = self.generations().into_iter();
+        generations.find(|generation| generation.coordinator().session_id() == session)
     }
 
     /// The same session, without keeping it.
@@ -432,9 +441,15 @@ impl Session {
     /// If the future is dropped, the session closes in the background.
     pub async fn close(&self) {
         self.enter(SessionState::Draining);
-        let mut closing = Closing(Some(self.clone()));
+        let in_background = OnDrop::new(|| {
+            let session = self.clone();
+            self.spawner().spawn(async move {
+                finish(&session.0.lanes).await;
+                session.enter(SessionState::Closed);
+            });
+        });
         finish(&self.0.lanes).await;
-        closing.0 = None;
+        in_background.disarm();
         self.enter(SessionState::Closed);
     }
 
@@ -456,20 +471,6 @@ impl Session {
     /// Whether locks are no longer granted.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(self.state(), SessionState::Draining | SessionState::Closed)
-    }
-}
-
-/// Closes a session in the background, where the call that closes it is dropped.
-struct Closing(Option<Session>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        let Some(session) = self.0.take() else { return };
-        let spawner = session.lane().spawner().clone();
-        spawner.spawn(async move {
-            finish(&session.0.lanes).await;
-            session.enter(SessionState::Closed);
-        });
     }
 }
 
@@ -503,22 +504,6 @@ async fn finish(lanes: &Lanes) {
     });
     // No branch fails: each ends by itself, or at the limit.
     drop(all(ending).await);
-}
-
-/// Tells the observers of each new state.
-fn report_states(
-    id: u64,
-    spawner: &Spawner,
-    mut states: watch::Receiver<SessionState>,
-    events: Events,
-) {
-    spawner.spawn(async move {
-        while states.changed().await.is_ok() {
-            let state = *states.borrow_and_update();
-            unharmed(|| tracing::info!(%state, id, "session"));
-            events.tell(|| Event::State { state });
-        }
-    });
 }
 
 /// One of ZooKeeper's own sessions, which a [`Session`] opens one after the other. Returned by

@@ -212,11 +212,6 @@ impl Lane {
         }
     }
 
-    /// The generation that has this ZooKeeper session, if it is in use.
-    pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
-        self.living().into_iter().find(|living| living.coordinator().session_id() == session)
-    }
-
     /// Whether this process has this ZooKeeper session.
     pub fn is_of_this_process(&self, session: i64) -> bool {
         self.keeping.local_queues.is_of_this_process(session)

@@ -21,7 +21,6 @@ use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
-use crate::session::generation::Generation;
 use crate::session::lane::{Lane, LaneConfig, LanePermit};
 
 /// The number of acquires that may wait for the server in a lane before another one is opened.
@@ -75,14 +74,6 @@ impl Lanes {
         let mut more = self.lock();
         more.complete = true;
         std::iter::once(&self.first).chain(&more.lanes).cloned().collect()
-    }
-
-    /// The generation that has this ZooKeeper session, if a lane still uses it.
-    pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
-        self.first.generation_of(session).or_else(|| {
-            let more = self.lock().lanes.clone();
-            more.iter().find_map(|lane| lane.generation_of(session))
-        })
     }
 
     fn lock(&self) -> MutexGuard<'_, More> {
@@ -161,7 +152,7 @@ impl Lanes {
             let mut seen = None;
             loop {
                 let idle = async {
-                    clock.sleep_until(clock.now() + times::IDLE_LANE / 2).await;
+                    clock.sleep(times::IDLE_LANE / 2).await;
                     false
                 };
                 // Whoever follows the session's states learns of their end when all lanes are gone.

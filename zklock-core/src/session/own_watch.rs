@@ -62,36 +62,33 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
 /// Watches a held node, once, to notice its deletion, and a request for its release.
 pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     let Some(watching) = generation.begin_watching(node) else { return };
-    let (generation, node) = (generation.clone(), node.clone());
     let first = generation.coordinator().get_watched(&node.path);
-    generation.clone().spawner().spawn(async move {
-        let _watching = watching;
-        go_on_watching(&generation, &node, first).await;
-    });
+    let watches = go_on_watching(generation.clone(), node.clone(), watching, first);
+    generation.spawner().spawn(watches);
 }
 
 /// Reads a held node, and watches it until it is gone.
 async fn go_on_watching(
-    generation: &Arc<Generation>,
-    node: &Arc<HeldNode>,
-    first: Reply<(Vec<u8>, Stat, Watch)>,
+    generation: Arc<Generation>,
+    node: Arc<HeldNode>,
+    _watching: Watching,
+    mut reply: Reply<(Vec<u8>, Stat, Watch)>,
 ) {
-    let mut reply = first;
     loop {
         match reply.await {
             Ok((data, stat, watch)) => {
-                if !evaluate(generation, node, &data, &stat) {
+                if !evaluate(&generation, &node, &data, &stat) {
                     return;
                 }
                 match watch.await {
-                    WatchEvent::Deleted => return generation.lost_node(node, LossReason::Deleted),
+                    WatchEvent::Deleted => return generation.lost_node(&node, LossReason::Deleted),
                     WatchEvent::Changed => {}
                     WatchEvent::SessionEnded => return,
                 }
             }
-            Err(RequestError::NoNode) => return generation.lost_node(node, LossReason::Deleted),
+            Err(RequestError::NoNode) => return generation.lost_node(&node, LossReason::Deleted),
             // The next heartbeat watches it again.
-            Err(_) => return node.forget_watch(),
+            Err(_) => return node.set_watched(false),
         }
         reply = generation.coordinator().get_watched(&node.path);
     }
@@ -122,13 +119,11 @@ impl OwnWatch {
         // Locks that are held for long leave room for waiters; the heartbeats check them without
         // watches.
         let Some(watching) = self.watching.for_held() else { return };
-        node.remember_watch();
-        let (generation, node) = (generation.clone(), node.clone());
-        generation.clone().spawner().spawn(async move {
-            let _watching = watching;
-            let (data, stat) = self.read;
-            go_on_watching(&generation, &node, Box::pin(ready(Ok((data, stat, self.watch))))).await;
-        });
+        node.set_watched(true);
+        let (data, stat) = self.read;
+        let first: Reply<_> = Box::pin(ready(Ok((data, stat, self.watch))));
+        let watches = go_on_watching(generation.clone(), node.clone(), watching, first);
+        generation.spawner().spawn(watches);
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::runtime;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::on_drop::OnDrop;
 use crate::session::environment::from_environment;
 use crate::session::handle::Session;
 
@@ -196,11 +197,12 @@ impl SessionRegistry {
         name: Option<&str>,
         open: impl FnOnce() -> Result<Session, LockError>,
     ) -> Result<Session, LockError> {
-        let Some(_opens) = Opens::begin() else {
+        if OPENS.replace(true) {
             let why = "a log subscriber or metrics recorder asked for a session that is not registered, \
                        while a session was being opened";
             return Err(LockError::new(ErrorKind::NotConfigured, why));
-        };
+        }
+        let _opens = OnDrop::new(|| OPENS.set(false));
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = self.known(name) {
             return Ok(session);
@@ -223,23 +225,8 @@ impl SessionRegistry {
 }
 
 thread_local! {
+    /// Whether this thread opens a session.
     static OPENS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// This thread opens a session.
-struct Opens;
-
-impl Opens {
-    /// `None` if it does so already.
-    fn begin() -> Option<Self> {
-        (!OPENS.replace(true)).then_some(Opens)
-    }
-}
-
-impl Drop for Opens {
-    fn drop(&mut self) {
-        OPENS.set(false);
-    }
 }
 
 /// Keeps a session installed until it is dropped. Returned by [`SessionRegistry::install_here`].

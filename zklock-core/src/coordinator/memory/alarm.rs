@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll, Waker};
 
+use super::state::State;
+use super::store::Store;
 use crate::base::clock::{Clock, Instant, Sleep};
 
 #[derive(Debug)]
@@ -18,7 +20,7 @@ impl Alarm {
     }
 
     /// Makes sure that the task is polled again at `due`. Returns whether that time has come.
-    pub(super) fn rings(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> bool {
+    fn rings(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> bool {
         let Some(due) = due else {
             self.set = None;
             return false;
@@ -32,5 +34,23 @@ impl Alarm {
             self.set = None;
         }
         rings
+    }
+
+    /// Looks at the store until something is seen. Otherwise `look` keeps the waker, and says when to look again in
+    /// any case.
+    pub(super) fn look_until<T>(
+        &mut self,
+        store: &Store,
+        cx: &mut Context<'_>,
+        mut look: impl FnMut(&mut State, Waker, Instant) -> Result<T, Option<Instant>>,
+    ) -> Poll<T> {
+        loop {
+            let waker = cx.waker().clone();
+            match store.access(|state, now| look(state, waker, now)) {
+                Ok(seen) => return Poll::Ready(seen),
+                Err(due) if self.rings(due, cx) => {}
+                Err(_) => return Poll::Pending,
+            }
+        }
     }
 }

@@ -298,40 +298,24 @@ pub struct Logged {
     pub path: String,
 }
 
-/// The pending faults of one session.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    faults: Vec<Fault>,
-}
-
-impl Plan {
-    pub(super) fn add(&mut self, fault: Fault) {
-        self.faults.push(fault);
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.faults.clear();
-    }
-
-    /// The effect on this request: of the first fault that matches and has no request left to skip.
-    pub(super) fn strike(&mut self, request: &Request) -> Option<Effect> {
-        let mut effect = None;
-        for fault in &mut self.faults {
-            if !fault.matches(request) {
-                continue;
-            }
-            if fault.skip > 0 {
-                fault.skip -= 1;
-            } else if fault.times > 0 && effect.is_none() {
-                effect = Some(fault.effect.clone());
-                if fault.times != u64::MAX {
-                    fault.times -= 1;
-                }
+/// The effect of a session's faults on this request: of the first that matches and has no request left to skip.
+pub(super) fn strike(faults: &mut Vec<Fault>, request: &Request) -> Option<Effect> {
+    let mut effect = None;
+    for fault in faults.iter_mut() {
+        if !fault.matches(request) {
+            continue;
+        }
+        if fault.skip > 0 {
+            fault.skip -= 1;
+        } else if fault.times > 0 && effect.is_none() {
+            effect = Some(fault.effect.clone());
+            if fault.times != u64::MAX {
+                fault.times -= 1;
             }
         }
-        self.faults.retain(|fault| fault.times > 0);
-        effect
     }
+    faults.retain(|fault| fault.times > 0);
+    effect
 }
 
 #[cfg(test)]
@@ -341,11 +325,10 @@ mod tests {
     #[test]
     fn a_fault_strikes_the_chosen_requests_only() {
         let get = |path: &str| Request::Get { path: path.into(), watch: false };
-        let mut plan = Plan::default();
-        plan.add(Fault::lose_reply().on(Op::Get).path("b").skip(1).times(2));
-        let struck: Vec<bool> =
-            ["/b", "/a", "/b", "/b", "/b"].map(|path| plan.strike(&get(path)).is_some()).into();
+        let mut faults = vec![Fault::lose_reply().on(Op::Get).path("b").skip(1).times(2)];
+        let mut is_struck = |request: Request| strike(&mut faults, &request).is_some();
+        let struck = ["/b", "/a", "/b", "/b", "/b"].map(|path| is_struck(get(path)));
         assert_eq!(struck, [false, false, true, true, false]);
-        assert!(plan.strike(&Request::Sync { path: "/b".into() }).is_none());
+        assert!(!is_struck(Request::Sync { path: "/b".into() }));
     }
 }

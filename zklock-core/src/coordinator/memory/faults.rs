@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::coordinator::Embedded;
 use super::fault::{Fault, Logged};
 use super::late::Late;
-use super::session::Hold;
+use super::session::{Hold, Session};
 use super::state::State;
 use super::store::Store;
 use crate::base::clock::Instant;
@@ -215,6 +215,14 @@ impl Faults {
         self.store.access(|state, now| f(state, self.session, now));
     }
 
+    fn change(&self, change: impl FnOnce(&mut Session)) {
+        self.act(|state, id, _| {
+            if let Some(session) = state.sessions.get_mut(&id) {
+                change(session);
+            }
+        });
+    }
+
     /// Breaks the connection. Requests in flight fail with a lost connection, and later ones wait.
     /// The server ends the session after the session timeout, the client after 7/5 of it.
     ///
@@ -363,11 +371,7 @@ impl Faults {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn delay_replies(&self, delay: Duration) {
-        self.act(|state, id, _| {
-            if let Some(session) = state.sessions.get_mut(&id) {
-                session.travel.delay = delay;
-            }
-        });
+        self.change(|session| session.travel.delay = delay);
     }
 
     /// Adds a fault for chosen requests.
@@ -383,11 +387,7 @@ impl Faults {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn inject(&self, fault: Fault) {
-        self.act(|state, id, _| {
-            if let Some(session) = state.sessions.get_mut(&id) {
-                session.plan.add(fault);
-            }
-        });
+        self.change(|session| session.faults.push(fault));
     }
 
     /// Removes the faults that have not taken effect yet.
@@ -406,11 +406,7 @@ impl Faults {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn clear(&self) {
-        self.act(|state, id, _| {
-            if let Some(session) = state.sessions.get_mut(&id) {
-                session.plan.clear();
-            }
-        });
+        self.change(|session| session.faults.clear());
     }
 
     /// Returns the number of watch events that this session has received.

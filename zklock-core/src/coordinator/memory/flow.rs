@@ -13,26 +13,17 @@ pub(super) enum Submitted {
     Pending(u64),
 }
 
-pub(super) enum Looked {
-    Ready(Result<Answer, RequestError>),
-    /// Look again when woken, or at this time.
-    Pending(Option<Instant>),
-}
+/// The answer, or when to look again unless woken before.
+pub(super) type Looked = Result<Result<Answer, RequestError>, Option<Instant>>;
 
 impl State {
     pub(super) fn submit(&mut self, id: i64, request: Request, now: Instant) -> Submitted {
-        let Some(session) = self.sessions.get(&id) else {
-            return Submitted::Ready(Err(RequestError::Closed));
-        };
-        if let Some(error) = session.over_error() {
-            return Submitted::Ready(Err(error));
-        }
-        if let Err(error) = request.check() {
-            return Submitted::Ready(Err(error));
-        }
         let Some(session) = self.sessions.get_mut(&id) else {
             return Submitted::Ready(Err(RequestError::Closed));
         };
+        if let Some(error) = session.over_error().or_else(|| request.check().err()) {
+            return Submitted::Ready(Err(error));
+        }
         let arrives = session.travel.there(now);
         if session.is_heard() && session.queue.is_empty() && arrives <= now {
             let answer = self.execute(id, request, now);
@@ -45,7 +36,9 @@ impl State {
                 answer => answer,
             };
             let slot = self.new_slot();
-            self.with_slots(id, |slots| slots.insert(slot, Slot::default()));
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.slots.insert(slot, Slot::default());
+            }
             if let Some(answer) = answer {
                 self.fill(id, slot, answer, now);
             }
@@ -63,14 +56,6 @@ impl State {
     fn answers_at_once(&mut self, id: i64, now: Instant) -> bool {
         let session = self.sessions.get_mut(&id);
         session.is_some_and(|session| session.hold.is_none() && session.travel.back(now) <= now)
-    }
-
-    fn with_slots<T>(
-        &mut self,
-        id: i64,
-        f: impl FnOnce(&mut std::collections::BTreeMap<u64, Slot>) -> T,
-    ) -> Option<T> {
-        self.sessions.get_mut(&id).map(|session| f(&mut session.slots))
     }
 
     /// Stores a reply for its waiter.
@@ -129,19 +114,19 @@ impl State {
     }
 
     pub(super) fn look(&mut self, id: i64, slot: u64, waker: Waker, now: Instant) -> Looked {
-        let closed = || Looked::Ready(Err(RequestError::Closed));
+        let closed = || Ok(Err(RequestError::Closed));
         let Some(session) = self.sessions.get_mut(&id) else { return closed() };
         let due = session.next_due();
         let Some(waiting) = session.slots.get_mut(&slot) else { return closed() };
         let arrived = waiting.at.is_some_and(|at| at <= now);
         if !arrived {
             self.trash.extend(waiting.waker.replace(waker));
-            return Looked::Pending([waiting.at, due].into_iter().flatten().min());
+            return Err([waiting.at, due].into_iter().flatten().min());
         }
         self.trash.push(waker);
         let answer = waiting.answer.take();
         session.slots.remove(&slot);
-        Looked::Ready(answer.unwrap_or(Err(RequestError::Closed)))
+        Ok(answer.unwrap_or(Err(RequestError::Closed)))
     }
 
     /// Nobody waits for this reply any more; the request is not taken back.

@@ -76,10 +76,7 @@ impl State {
         if session.over.is_some() {
             return;
         }
-        session.wire = match session.wire {
-            Wire::Up => Wire::Down(now),
-            Wire::Silent(since) | Wire::Down(since) => Wire::Down(since),
-        };
+        session.wire = Wire::Down(session.cut_off_since().unwrap_or(now));
         session.hold = None;
         self.fail_in_flight(id, &RequestError::ConnectionLoss, now);
         self.impair(id);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::alarm::Alarm;
-use super::flow::{Looked, Submitted};
+use super::flow::Submitted;
 use super::request::{Answer, Request};
+use super::state::State;
 use super::store::Store;
 use super::watches::WatchId;
 use crate::coordinator::link::Link;
@@ -62,21 +63,12 @@ impl<T> Future for PendingReply<T> {
         let Some(slot) = this.slot else {
             return Poll::Ready(Err(RequestError::Closed));
         };
-        loop {
-            let waker = cx.waker().clone();
-            let session = this.session;
-            match this.store.access(|state, now| state.look(session, slot, waker, now)) {
-                Looked::Ready(answer) => {
-                    this.slot = None;
-                    return Poll::Ready(finish(answer, &this.store, this.convert));
-                }
-                Looked::Pending(due) => {
-                    if !this.alarm.rings(due, cx) {
-                        return Poll::Pending;
-                    }
-                }
-            }
-        }
+        let session = this.session;
+        let look = |state: &mut State, waker, now| state.look(session, slot, waker, now);
+        this.alarm.look_until(&this.store, cx, look).map(|answer| {
+            this.slot = None;
+            finish(answer, &this.store, this.convert)
+        })
     }
 }
 
@@ -110,29 +102,18 @@ impl Future for PendingWatch {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         let this = self.get_mut();
         let id = this.id;
-        loop {
-            let waker = cx.waker().clone();
-            let looked = this.store.access(|state, now| {
-                let seen = state.watches.event(id);
-                if let Some((event, at)) = seen
-                    && at <= now
-                {
-                    state.trash.push(waker);
-                    return Ok(event);
-                }
-                let old = state.watches.set_waker(id, waker);
-                state.trash.extend(old);
-                Err(seen.map(|(_, at)| at).or_else(|| state.watch_due(id)))
-            });
-            match looked {
-                Ok(event) => return Poll::Ready(event),
-                Err(due) => {
-                    if !this.alarm.rings(due, cx) {
-                        return Poll::Pending;
-                    }
-                }
+        this.alarm.look_until(&this.store, cx, |state, waker, now| {
+            let seen = state.watches.event(id);
+            if let Some((event, at)) = seen
+                && at <= now
+            {
+                state.trash.push(waker);
+                return Ok(event);
             }
-        }
+            let old = state.watches.set_waker(id, waker);
+            state.trash.extend(old);
+            Err(seen.map(|(_, at)| at).or_else(|| state.watch_due(id)))
+        })
     }
 }
 
@@ -169,39 +150,27 @@ impl Future for LinkChanged {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Link> {
         let this = self.get_mut();
-        let (id, seen) = (this.session, this.seen);
-        loop {
-            let waker = cx.waker().clone();
-            let slot = &mut this.slot;
-            let looked = this.store.access(|state, now| {
-                let fresh = state.new_slot();
-                let Some(session) = state.sessions.get_mut(&id) else {
-                    state.trash.push(waker);
-                    let known = matches!(seen, SeenLink::As(Link::Closed));
-                    return if known { Err(None) } else { Ok(Link::Closed) };
-                };
-                let link = session.link(now);
-                let changed = match seen {
-                    SeenLink::As(seen) => link != seen,
-                    SeenLink::Lost(losses) => session.losses != losses,
-                };
-                if changed {
-                    state.trash.push(waker);
-                    return Ok(link);
-                }
-                let place = *slot.get_or_insert(fresh);
-                state.trash.extend(session.link_wakers.insert(place, waker));
-                Err(session.lapses_at())
-            });
-            match looked {
-                Ok(link) => return Poll::Ready(link),
-                Err(due) => {
-                    if !this.alarm.rings(due, cx) {
-                        return Poll::Pending;
-                    }
-                }
+        let (id, seen, slot) = (this.session, this.seen, &mut this.slot);
+        this.alarm.look_until(&this.store, cx, |state, waker, now| {
+            let fresh = state.new_slot();
+            let Some(session) = state.sessions.get_mut(&id) else {
+                state.trash.push(waker);
+                let known = matches!(seen, SeenLink::As(Link::Closed));
+                return if known { Err(None) } else { Ok(Link::Closed) };
+            };
+            let link = session.link(now);
+            let changed = match seen {
+                SeenLink::As(seen) => link != seen,
+                SeenLink::Lost(losses) => session.losses != losses,
+            };
+            if changed {
+                state.trash.push(waker);
+                return Ok(link);
             }
-        }
+            let place = *slot.get_or_insert(fresh);
+            state.trash.extend(session.link_wakers.insert(place, waker));
+            Err(session.lapses_at())
+        })
     }
 }
 

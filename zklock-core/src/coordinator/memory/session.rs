@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::fault::Plan;
+use super::fault::Fault;
 use super::late::Travel;
 use super::request::{Answer, Request};
 use crate::base::clock::Instant;
@@ -65,7 +65,7 @@ pub(super) struct Session {
     pub(super) closing: bool,
     /// Its coordinator was dropped.
     pub(super) orphan: bool,
-    pub(super) plan: Plan,
+    pub(super) faults: Vec<Fault>,
     pub(super) events: u64,
     /// Requests that the server has not received yet, in order.
     pub(super) queue: VecDeque<Sent>,
@@ -88,7 +88,7 @@ impl Session {
             over: None,
             closing: false,
             orphan: false,
-            plan: Plan::default(),
+            faults: Vec::new(),
             events: 0,
             queue: VecDeque::new(),
             unattended: Instant::ORIGIN,
@@ -114,22 +114,17 @@ impl Session {
     pub(super) fn over_error(&self) -> Option<RequestError> {
         match self.over? {
             Link::Expired => Some(RequestError::SessionExpired),
-            Link::AuthFailed => Some(RequestError::AuthFailed),
             _ => Some(RequestError::Closed),
         }
     }
 
     /// The last time at which something got through; `None` while everything does.
     pub(super) fn last_contact(&self) -> Option<Instant> {
-        match (self.wire, self.hold) {
-            (Wire::Silent(since) | Wire::Down(since), Some((_, held))) => Some(since.min(held)),
-            (Wire::Silent(since) | Wire::Down(since), None) => Some(since),
-            (Wire::Up, Some((_, held))) => Some(held),
-            (Wire::Up, None) => None,
-        }
+        let held = self.hold.map(|(_, since)| since);
+        self.cut_off_since().into_iter().chain(held).min()
     }
 
-    fn cut_off_since(&self) -> Option<Instant> {
+    pub(super) fn cut_off_since(&self) -> Option<Instant> {
         match self.wire {
             Wire::Up => None,
             Wire::Silent(since) | Wire::Down(since) => Some(since),

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::fault::{Effect, Logged};
+use super::fault::{Effect, Logged, strike};
 use super::late::Late;
 use super::path;
 use super::request::{Answer, Request};
 use super::session::{Session, Wire};
-use super::tree::{Caller, Change, Tree};
-use super::watches::{Delivery, WatchKind, Watches};
+use super::tree::{Caller, Tree};
+use super::watches::{WatchKind, Watches};
 use crate::base::clock::Instant;
 use crate::coordinator::link::Link;
 use crate::coordinator::request_error::RequestError;
+use crate::coordinator::watch::WatchEvent;
 
 /// Unique in the process, so that sessions of two stores are never confused.
 static NEXT_SESSION: AtomicI64 = AtomicI64::new(0x0100_0000_0000_0001);
@@ -90,7 +91,7 @@ impl State {
             let path = request.paths().first().copied().unwrap_or_default().to_owned();
             log.push(Logged { session: id, op: request.op(), path });
         }
-        let effect = self.sessions.get_mut(&id).and_then(|s| s.plan.strike(&request));
+        let effect = self.sessions.get_mut(&id).and_then(|s| strike(&mut s.faults, &request));
         Some(match effect {
             None => self.apply(id, request, now),
             Some(Effect::Refuse(error)) => Err(error),
@@ -158,19 +159,18 @@ impl State {
     pub(super) fn spread(&mut self, now: Instant) {
         for change in self.tree.take_changes() {
             let sessions = &mut self.sessions;
-            let delivery = |id: i64| match sessions.get_mut(&id) {
-                Some(session) if session.wire == Wire::Up && session.hold.is_none() => {
-                    Delivery::At(session.travel.back(now))
-                }
-                _ => Delivery::OnReconnect,
+            let arrives = |id: i64| {
+                let session = sessions.get_mut(&id)?;
+                let is_told = session.wire == Wire::Up && session.hold.is_none();
+                is_told.then(|| session.travel.back(now))
             };
-            let sent = self.watches.note(&change, delivery, &mut self.wake);
+            let sent = self.watches.note(&change, arrives, &mut self.wake);
             for id in sent {
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.events += 1;
                 }
             }
-            if let Change::Children(path) = change
+            if let ((WatchKind::Children, path), WatchEvent::Changed) = change
                 && self.tree.idle_since(&path).is_some()
             {
                 self.nudge_around(&path);

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::path;
+use super::watches::{Change, WatchKind};
 use crate::base::clock::Instant;
 use crate::coordinator::node::{Created, NodeKind, Stat};
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
+use crate::coordinator::watch::WatchEvent;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -56,15 +58,6 @@ impl Node {
     }
 }
 
-/// A change of the node at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Created(String),
-    Deleted(String),
-    Data(String),
-    Children(String),
-}
-
 /// The session that makes a request, and the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
@@ -97,6 +90,10 @@ impl Tree {
     }
 
     /// The changes since the last call, in order.
+    fn seen(&mut self, kind: WatchKind, path: &str, event: WatchEvent) {
+        self.changes.push(((kind, path.to_owned()), event));
+    }
+
     pub(super) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
@@ -292,8 +289,8 @@ impl Tree {
             }
         }
         self.link(full.clone(), node);
-        self.changes.push(Change::Created(full.clone()));
-        self.changes.push(Change::Children(parent_path.to_owned()));
+        self.seen(WatchKind::Data, &full, WatchEvent::Changed);
+        self.seen(WatchKind::Children, parent_path, WatchEvent::Changed);
         Ok(Created { path: full, stat })
     }
 
@@ -311,8 +308,9 @@ impl Tree {
                 self.idle.insert((now, parent_path.to_owned()));
             }
         }
-        self.changes.push(Change::Deleted(path.to_owned()));
-        self.changes.push(Change::Children(parent_path.to_owned()));
+        self.seen(WatchKind::Data, path, WatchEvent::Deleted);
+        self.seen(WatchKind::Children, path, WatchEvent::Deleted);
+        self.seen(WatchKind::Children, parent_path, WatchEvent::Changed);
         Ok(())
     }
 
@@ -323,8 +321,9 @@ impl Tree {
         node.data = data;
         node.mtime = mtime;
         node.version = node.version.wrapping_add(1);
-        self.changes.push(Change::Data(path.to_owned()));
-        Ok(node.stat())
+        let stat = node.stat();
+        self.seen(WatchKind::Data, path, WatchEvent::Changed);
+        Ok(stat)
     }
 
     fn link(&mut self, path: String, node: Node) {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
-use super::tree::Change;
 use crate::base::clock::Instant;
 use crate::coordinator::watch::WatchEvent;
 
@@ -27,12 +26,8 @@ pub(super) struct Watching {
     waker: Option<Waker>,
 }
 
-/// How a session receives its events at present.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Delivery {
-    At(Instant),
-    OnReconnect,
-}
+/// What the watches of a kind at a path see of a change.
+pub(super) type Change = ((WatchKind, String), WatchEvent);
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
@@ -85,48 +80,32 @@ impl Watches {
         }
     }
 
-    /// Records a change. Returns the wakers, and the session of every event that was sent.
+    /// Records a change. `arrives` says when a session receives an event, or `None` if only when it is connected
+    /// again. Returns the session of every event that was sent.
     pub(super) fn note(
         &mut self,
-        change: &Change,
-        mut delivery: impl FnMut(i64) -> Delivery,
+        (key, event): &Change,
+        mut arrives: impl FnMut(i64) -> Option<Instant>,
         wake: &mut Vec<Waker>,
     ) -> Vec<i64> {
-        let mut sent = Vec::new();
-        let (path, seen) = match change {
-            Change::Created(path) => (path, &[(WatchKind::Data, WatchEvent::Changed)][..]),
-            Change::Data(path) => (path, &[(WatchKind::Data, WatchEvent::Changed)][..]),
-            Change::Children(path) => (path, &[(WatchKind::Children, WatchEvent::Changed)][..]),
-            Change::Deleted(path) => (
-                path,
-                &[
-                    (WatchKind::Data, WatchEvent::Deleted),
-                    (WatchKind::Children, WatchEvent::Deleted),
-                ][..],
-            ),
-        };
-        for (kind, event) in seen {
-            let key = (*kind, path.clone());
-            let Some(ids) = self.by_path.remove(&key) else { continue };
-            let mut left = Vec::new();
-            for id in ids {
-                let Some(watch) = self.by_id.get_mut(&id) else { continue };
-                match delivery(watch.session) {
-                    Delivery::At(at) => {
-                        watch.event = Some((*event, at));
-                        watch.delivered = true;
-                        wake.extend(watch.waker.take());
-                        sent.push(watch.session);
-                    }
-                    Delivery::OnReconnect => {
-                        watch.event = Some((*event, Instant::ORIGIN));
-                        left.push(id);
-                    }
+        let (mut sent, mut left) = (Vec::new(), Vec::new());
+        for id in self.by_path.remove(key).into_iter().flatten() {
+            let Some(watch) = self.by_id.get_mut(&id) else { continue };
+            match arrives(watch.session) {
+                Some(at) => {
+                    watch.event = Some((*event, at));
+                    watch.delivered = true;
+                    wake.extend(watch.waker.take());
+                    sent.push(watch.session);
+                }
+                None => {
+                    watch.event = Some((*event, Instant::ORIGIN));
+                    left.push(id);
                 }
             }
-            if !left.is_empty() {
-                self.by_path.insert(key, left);
-            }
+        }
+        if !left.is_empty() {
+            self.by_path.insert(key.clone(), left);
         }
         sent
     }

@@ -14,6 +14,7 @@ use super::coordinator::ZooKeeperCoordinator;
 use super::error::request_error;
 use super::options::ZooKeeperOptions;
 use super::probe::{ProbeResult, probe};
+use crate::base::on_drop::OnDrop;
 use crate::base::times;
 use crate::base::unharmed::unharmed;
 use crate::coordinator::client_task::ClientTask;
@@ -124,7 +125,12 @@ impl Search<'_> {
                 let rest = self.options.connect_timeout.saturating_sub(start.elapsed());
                 // A server that answers and then opens no session must not use up all the time.
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
-                let _opening = Opening::new(self.attempts);
+                // It may have been given a session.
+                let attempts = self.attempts;
+                attempts.fetch_add(1, Ordering::AcqRel);
+                let _opening = OnDrop::new(|| {
+                    attempts.fetch_sub(1, Ordering::AcqRel);
+                });
                 let refused = &mut self.refused;
                 let attempt = attempt(self.options, self.servers, &candidates, refused);
                 match within(share, attempt).await {
@@ -166,22 +172,6 @@ impl Search<'_> {
             });
         let told = told.collect::<Vec<_>>().join(", ");
         RequestError::Unreachable(format!("no session within {within} ({told})"))
-    }
-}
-
-/// An attempt that may have been given a session.
-struct Opening<'a>(&'a Attempts);
-
-impl<'a> Opening<'a> {
-    fn new(attempts: &'a Attempts) -> Self {
-        attempts.fetch_add(1, Ordering::AcqRel);
-        Opening(attempts)
-    }
-}
-
-impl Drop for Opening<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

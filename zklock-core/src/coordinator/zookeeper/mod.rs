@@ -16,9 +16,11 @@ mod coordinator;
 mod error;
 mod options;
 mod probe;
-#[cfg(any(feature = "tls", feature = "sasl"))]
-mod secure;
+#[cfg(feature = "sasl")]
+mod sasl;
 mod sent;
+#[cfg(feature = "tls")]
+mod tls;
 mod watch;
 
 pub use acl::Acl;
@@ -27,6 +29,6 @@ pub use connector::ZooKeeperConnector;
 pub use coordinator::ZooKeeperCoordinator;
 pub use options::{Auth, ZooKeeperOptions};
 #[cfg(feature = "sasl")]
-pub use secure::Sasl;
+pub use sasl::Sasl;
 #[cfg(feature = "tls")]
-pub use secure::Tls;
+pub use tls::Tls;

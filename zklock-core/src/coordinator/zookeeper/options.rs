@@ -88,7 +88,7 @@ impl ZooKeeperOptions {
                  no number"
             ));
         }
-        check_session_timeout(self.session_timeout)?;
+        check_session_timeout(self.session_timeout).map_err(RequestError::BadArguments)?;
         if self.connect_timeout.is_zero() {
             return wrong("the connect timeout must not be zero");
         }

@@ -81,7 +81,7 @@ impl Queue<Permits> {
                     self.turn_away(fetch, busy(None));
                     break;
                 }
-                clock.sleep_until(clock.now() + times::PERMIT_LEFT.1).await;
+                clock.sleep(times::PERMIT_LEFT.1).await;
                 obstacle = seen.get();
             }
         }

@@ -76,8 +76,7 @@ impl Queue<Permits> {
                 pause_after(interruptions)
             };
             drop(inner);
-            let clock = self.session().clock();
-            clock.sleep_until(clock.now() + pause).await;
+            self.session().clock().sleep(pause).await;
         }
     }
 

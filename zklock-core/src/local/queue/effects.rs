@@ -174,8 +174,7 @@ impl<E: Engine> Queue<E> {
                         break result;
                     }
                     // The other one has lost its session meanwhile, or has none yet.
-                    let clock = self.session().clock();
-                    clock.sleep_until(clock.now() + times::ELSEWHERE).await;
+                    self.session().clock().sleep(times::ELSEWHERE).await;
                 }
                 (place, turn) = others.unzip();
                 lane_permit = other;

@@ -68,7 +68,8 @@ impl Store {
                 (Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?), Host::Thread)
             }
             Store::Embedded(store, timeout) => {
-                check_session_timeout(timeout).map_err(invalid)?;
+                let checked = check_session_timeout(timeout).map_err(RequestError::BadArguments);
+                checked.map_err(invalid)?;
                 (Arc::new(store.connector(timeout)), Host::Callers)
             }
             Store::Custom(connector, machine) => {

@@ -229,14 +229,9 @@ impl HeldNode {
         self.watched.load(Ordering::Acquire)
     }
 
-    /// Records that it is watched.
-    pub fn remember_watch(&self) {
-        self.watched.store(true, Ordering::Release);
-    }
-
-    /// Records that it is not watched.
-    pub fn forget_watch(&self) {
-        self.watched.store(false, Ordering::Release);
+    /// Records whether it is watched.
+    pub fn set_watched(&self, watched: bool) {
+        self.watched.store(watched, Ordering::Release);
     }
 
     /// Whether its owner was asked to release.

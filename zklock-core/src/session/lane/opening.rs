@@ -116,8 +116,7 @@ impl Rounds {
 
     /// Waits before the next round.
     async fn rest(&mut self, lane: &Lane) {
-        let timer = lane.clock().sleep_until(lane.clock().now() + self.pause);
-        or(timer, lane.until_closed()).await;
+        or(lane.clock().sleep(self.pause), lane.until_closed()).await;
         self.pause = (self.pause * 2).min(times::RECONNECT.1);
     }
 }
@@ -169,13 +168,11 @@ async fn timed(
 ) -> Result<(Arc<dyn Coordinator>, Timing), RequestError> {
     let coordinator = session?;
     let timeout = coordinator.session_timeout();
-    let timing = check_session_timeout(timeout)
-        .and_then(|()| Timing::of(timeout, tick).map_err(RequestError::BadArguments));
-    match timing {
+    match check_session_timeout(timeout).and_then(|()| Timing::of(timeout, tick)) {
         Ok(timing) => Ok((coordinator, timing)),
-        Err(error) => {
+        Err(why) => {
             coordinator.close().await;
-            Err(error)
+            Err(RequestError::BadArguments(why))
         }
     }
 }

@@ -1,15 +1,10 @@
-//! Authentication and encryption: TLS and SASL.
-//!
-//! No type of this module prints a secret.
+//! TLS, for the connections to ZooKeeper. No type here prints a secret.
 
 use std::fmt;
 
-#[cfg(feature = "tls")]
 use zookeeper_client::{TlsCa, TlsCerts, TlsDynamicCerts, TlsIdentity, TlsOptions};
 
-#[cfg(feature = "tls")]
 use crate::base::error::LockError;
-#[cfg(feature = "tls")]
 use crate::base::error_kind::ErrorKind;
 
 /// TLS for all servers.
@@ -31,7 +26,6 @@ use crate::base::error_kind::ErrorKind;
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "tls")]
 #[derive(Clone)]
 pub struct Tls {
     ca: TlsCa,
@@ -40,7 +34,6 @@ pub struct Tls {
     current: TlsDynamicCerts,
 }
 
-#[cfg(feature = "tls")]
 impl Tls {
     /// Trusts servers whose certificates these authorities have signed. `authorities` are
     /// certificates in PEM.
@@ -131,7 +124,6 @@ impl Tls {
     }
 }
 
-#[cfg(feature = "tls")]
 fn certificates(ca: &TlsCa, identity: Option<&TlsIdentity>) -> Result<TlsCerts, LockError> {
     let mut certificates = TlsCerts::builder().with_ca(ca.clone());
     if let Some(identity) = identity {
@@ -140,54 +132,12 @@ fn certificates(ca: &TlsCa, identity: Option<&TlsIdentity>) -> Result<TlsCerts, 
     certificates.build().map_err(|why| invalid("authorities", &why))
 }
 
-#[cfg(feature = "tls")]
 fn invalid(what: &str, why: &zookeeper_client::Error) -> LockError {
     LockError::new(ErrorKind::InvalidOption, format!("TLS {what}: {why}"))
 }
 
-#[cfg(feature = "tls")]
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
-    }
-}
-
-/// A user for SASL, with the mechanism DIGEST-MD5.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use zklock::{Sasl, Session};
-///
-/// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
-/// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(feature = "sasl")]
-#[derive(Clone)]
-pub struct Sasl {
-    pub(super) user: String,
-    pub(super) password: String,
-}
-
-#[cfg(feature = "sasl")]
-impl Sasl {
-    /// Returns credentials of a user and a password, which is never printed.
-    ///
-    /// ```
-    /// use zklock::Sasl;
-    ///
-    /// let printed = format!("{:?}", Sasl::digest_md5("orders", "secret"));
-    /// assert!(printed.contains("orders") && !printed.contains("secret"));
-    /// ```
-    pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
-        Sasl { user: user.into(), password: password.into() }
-    }
-}
-
-#[cfg(feature = "sasl")]
-impl fmt::Debug for Sasl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sasl").field("user", &self.user).finish_non_exhaustive()
     }
 }
