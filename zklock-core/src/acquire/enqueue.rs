@@ -100,7 +100,7 @@ impl AcquireLoop<'_> {
             },
             Err(error) => {
                 if error == RequestError::TooManyNodes {
-                    self.lane_permit.is_full();
+                    self.lane_permit.has_no_room();
                 }
                 return Err(setback(error));
             }

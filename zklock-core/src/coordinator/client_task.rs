@@ -36,9 +36,11 @@ pub(crate) struct ClientTask {
     serving: OnceLock<Serving>,
     /// When the library has certainly received something, in nanoseconds after the start.
     received: AtomicU64,
-    /// Whether the library is connected if it says so. Where a server lets the session in, and the connection
-    /// breaks before it has answered anything else, the library says so on.
-    is_known: AtomicBool,
+    /// When the library was last not connected; 0 for never.
+    down_at: AtomicU64,
+    /// When something was asked for that was answered. Where a server lets the session in, and the connection
+    /// breaks before it has answered anything else, the library goes on to say that it is connected.
+    answered: AtomicU64,
     /// Whether the session was given up.
     gave_up: AtomicBool,
     /// When the task ends because its session was closed long ago.
@@ -67,7 +69,8 @@ impl Default for ClientTask {
             start: Instant::now(),
             serving: OnceLock::new(),
             received: AtomicU64::new(0),
-            is_known: AtomicBool::new(true),
+            down_at: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             gave_up: AtomicBool::new(false),
             closes_at: AtomicU64::new(u64::MAX),
         }
@@ -105,7 +108,7 @@ impl ClientTask {
     /// What was asked for at this time was answered.
     pub(crate) fn answered(&self, asked: Instant) {
         self.received.fetch_max(self.nanos(asked), Ordering::AcqRel);
-        self.is_known.store(true, Ordering::Release);
+        self.answered.fetch_max(self.nanos(asked), Ordering::AcqRel);
     }
 
     /// Whether the session was given up, as the client library does when it has reached no server for long.
@@ -143,6 +146,8 @@ impl ClientTask {
             u128::from(now) >= u128::from(received) + serving.gives_up.as_nanos()
         };
         if self.serving.get().is_some_and(gives_up) {
+            // In this order: whoever closes it meanwhile has given it up, or has closed it.
+            self.end(Link::Expired);
             self.gave_up.store(true, Ordering::Release);
             return true;
         }
@@ -152,9 +157,10 @@ impl ClientTask {
     /// The task has been polled. A connection that has been silent for longer has been left by now.
     fn polled(&self, now: Instant) {
         let Some(serving) = self.serving.get() else { return };
+        let (down_at, now_at) = (self.down_at.load(Ordering::Acquire), self.nanos(now));
         if !(serving.is_connected)() {
-            self.is_known.store(false, Ordering::Release);
-        } else if self.is_known.load(Ordering::Acquire)
+            self.down_at.store(now_at.max(1), Ordering::Release);
+        } else if (down_at == 0 || self.answered.load(Ordering::Acquire) > down_at)
             && let Some(at) = now.checked_sub(serving.silence)
         {
             self.received.fetch_max(self.nanos(at), Ordering::AcqRel);
@@ -263,15 +269,16 @@ mod tests {
         connected.store(true, Ordering::Release);
         assert!(poll(&mut watched).is_pending());
         assert_eq!(watched.task.received.load(Ordering::Acquire), 0);
-        let asked = Instant::now() - LEAVE * 2;
-        watched.task.answered(asked);
-        assert_eq!(watched.task.received.load(Ordering::Acquire), watched.task.nanos(asked));
-        // From then on it is.
-        assert!(poll(&mut watched).is_pending());
-        assert!(
-            watched.task.received.load(Ordering::Acquire) > watched.task.nanos(asked)
-                && !watched.task.gave_up()
-        );
+        // Nor by what was asked for before.
+        let believed = |watched: &mut Watched, asked: Instant| {
+            watched.task.answered(asked);
+            watched.task.received.store(0, Ordering::Release);
+            assert!(poll(watched).is_pending());
+            watched.task.received.load(Ordering::Acquire) > 0
+        };
+        assert!(!believed(&mut watched, Instant::now() - LEAVE));
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(believed(&mut watched, Instant::now()));
     }
 
     #[test]

@@ -173,9 +173,9 @@ impl Session {
         self.0.lanes.assign()
     }
 
-    /// Whether another lane is being opened.
-    pub(crate) fn opens_lane(&self) -> bool {
-        self.0.lanes.is_opening()
+    /// Whether a lane has room for another node, or has no session yet.
+    pub(crate) fn may_have_room(&self) -> bool {
+        self.0.lanes.may_have_room()
     }
 
     /// Tells the observers how an acquire ended.

@@ -196,6 +196,7 @@ impl Lane {
             lane: self.clone(),
             busy: AtomicBool::new(true),
             leaves: AtomicBool::new(false),
+            full: AtomicBool::new(false),
         }
     }
 
@@ -338,6 +339,7 @@ pub struct LanePermit {
     lane: Arc<Lane>,
     busy: AtomicBool,
     leaves: AtomicBool,
+    full: AtomicBool,
 }
 
 impl LanePermit {
@@ -366,8 +368,14 @@ impl LanePermit {
     }
 
     /// The session of this lane has no room for another node.
-    pub fn is_full(&self) {
+    pub fn has_no_room(&self) {
+        self.full.store(true, Ordering::Relaxed);
         self.leaves.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it had none.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// Whether the acquire is to go on with another permit, because another lane has a session and this one has

@@ -140,9 +140,9 @@ impl Lanes {
         lane_permit
     }
 
-    /// Whether a lane is being opened.
-    pub fn is_opening(&self) -> bool {
-        self.lock().lanes.iter().any(|lane| lane.current().is_none())
+    /// Whether a lane has room for another node, or has no session yet.
+    pub fn may_have_room(&self) -> bool {
+        self.all().iter().any(|lane| lane.current().is_none() || !lane.node_load().is_full())
     }
 
     /// Closes a lane that was idle at two successive looks, unless it is closed with its session.

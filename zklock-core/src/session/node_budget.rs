@@ -17,7 +17,7 @@ const MUCH: usize = 700 * 1024;
 const MOST: usize = 1_800 * 1024;
 
 /// What is left where there may be no room for another node.
-const LAST: usize = 2 * 1024;
+const LAST: usize = 8 * 1024;
 
 /// What a path takes besides its text, in bytes: its length.
 const EACH: usize = 4;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zklock::{Embedded, ErrorKind, LockOptions, MutexGuard, Session, SessionState};
 
-use crate::support::{contenders, on, prompt, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 const MANY: usize = 1_200;
 
@@ -108,13 +108,21 @@ async fn a_session_holds_no_more_nodes_than_servers_bear_at_its_end() {
         held.push(acquire(number).await.unwrap());
     }
     drop(held);
-    // Another connection takes what is too much for one.
+    // Another connection takes what is too much for one, and when both are full, that is said at once.
     let session = Session::embedded_builder(&store).max_connections(2).open().unwrap();
     let mut held = Vec::new();
-    for number in 0..3_600 {
-        let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
-        held.push(mutex.acquire().await.unwrap());
-    }
+    let start = tokio::time::Instant::now();
+    let refused = loop {
+        let mutex = session.mutex(format!("{:0>LONG$}", held.len())).unwrap();
+        match mutex.acquire().await {
+            Ok(guard) => held.push(guard),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(refused.to_string().contains("as many nodes as ZooKeeper bears"), "{refused}");
+    let bytes = held.iter().map(|guard| guard.node_path().len() + 4).sum::<usize>();
+    assert!((3_600_000..3_686_400).contains(&bytes), "{bytes} bytes of {} nodes", held.len());
+    assert!(start.elapsed() < Duration::from_secs(2));
 }
 
 /// Their nodes are in the queues of others, and are as many bytes.
@@ -150,22 +158,28 @@ async fn a_session_waits_in_no_more_queues_than_servers_bear_at_its_end() {
 async fn whoever_comes_to_a_full_connection_goes_to_another_one() {
     const LONG: usize = 900;
     let store = Embedded::new();
-    let (other, session) = (on(&store), Session::embedded_builder(&store).max_connections(2));
-    let (session, mut held) = (session.open().unwrap(), Vec::new());
-    for number in 0..2_200 {
-        let mutex = other.mutex(format!("{number:0>LONG$}")).unwrap();
-        held.push(mutex.acquire().await.unwrap());
+    let session = Session::embedded_builder(&store).max_connections(2).open().unwrap();
+    let mut held = Vec::new();
+    while let Ok(guard) = session.mutex(format!("{:0>LONG$}", held.len())).unwrap().acquire().await
+    {
+        held.push(guard);
     }
-    // All at once: there is one connection, and it is filled.
-    let wait = |number| {
-        let mutex = session.mutex(format!("{number:0>LONG$}")).unwrap();
-        crate::spawn(async move { mutex.acquire().await.unwrap() })
-    };
-    let waiting: Vec<_> = (0..held.len()).map(wait).collect();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(waiting.iter().all(|one| !one.is_finished()));
-    drop(held);
-    all_enter(waiting).await;
+    // One of both is given up, because nothing is held there.
+    let (first, look) = (session.zookeeper_session().unwrap().id, client(&store).await);
+    let mut kept = Vec::new();
+    for guard in held {
+        match look.get(guard.node_path()).await.unwrap().1.ephemeral_owner == first {
+            true => kept.push(guard),
+            false => guard.release().await.unwrap(),
+        }
+    }
+    drop(look);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(store.sessions(), [first]);
+    let mutex = session.mutex("x".repeat(LONG)).unwrap();
+    let guard = mutex.acquire_timeout(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(store.sessions().len(), 2);
+    drop((guard, kept));
 }
 
 #[tokio::test(start_paused = true)]

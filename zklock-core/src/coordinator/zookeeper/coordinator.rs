@@ -319,12 +319,13 @@ impl Coordinator for ZooKeeperCoordinator {
     /// time cannot be closed, and expires; so does one of which a caller keeps a reply for a session timeout.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let gave_up = self.task.gave_up();
         self.task.end(Link::Closed);
         // The client library closes the session when nobody waits for a reply: its callers do so no longer
         // than this, but one may keep a reply without polling it.
         self.task.close_within(self.session_timeout);
         drop(client);
-        if self.task.gave_up() {
+        if gave_up {
             return Box::pin(ready(()));
         }
         let mut state = self.state.clone();

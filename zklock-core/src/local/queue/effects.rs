@@ -153,6 +153,7 @@ impl<E: Engine> Queue<E> {
     ) -> impl Future<Output = ()> + Send {
         let (mut place, mut turn) = place.unzip();
         async move {
+            let mut was_refused = false;
             let result = loop {
                 // Pinned here: a future that is passed by value takes up its memory again in each caller.
                 let result = {
@@ -167,13 +168,14 @@ impl<E: Engine> Queue<E> {
                 }
                 // Taken before the old turn is given up, so that nobody overtakes it.
                 let (other, others) = self.assign();
-                if Arc::ptr_eq(other.lane(), lane_permit.lane()) {
-                    let lane = lane_permit.lane();
-                    if lane.node_load().is_full() && !self.session().opens_lane() {
-                        // All are.
-                        break result;
-                    }
-                    // The other one has lost its session meanwhile, or has none yet.
+                let is_same = Arc::ptr_eq(other.lane(), lane_permit.lane());
+                let is_full = lane_permit.is_full();
+                // Where an order is promised, it is that of one connection.
+                if is_full && (is_same && others.is_some() || !self.session().may_have_room()) {
+                    break result;
+                }
+                // The other one has lost its session meanwhile, has none yet, or may be full as well.
+                if std::mem::replace(&mut was_refused, is_full) || is_same {
                     self.session().clock().sleep(times::ELSEWHERE).await;
                 }
                 (place, turn) = others.unzip();

@@ -44,6 +44,7 @@ impl PendingCreate {
         let Some(counted) = generation.nodes().take(&path) else {
             let refused = Box::pin(ready(Err(RequestError::TooManyNodes))) as _;
             let (generation, work) = (generation.clone(), Unfinished(Some(refused)));
+            let sent = Some(Arc::new(AtomicBool::new(false)));
             return PendingCreate { generation, recurs, sent, work, counted: None };
         };
         let gate = recurs.then(|| generation.gate(&directory));

@@ -21,6 +21,7 @@ use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::wakes::Together;
 use crate::session::generation::{Generation, HeldNode, PendingDeletion};
+use crate::session::node_budget::Counted;
 
 /// The deletion of a node. Resolves when the node is gone: either the server has confirmed it, or
 /// it must have ended the session by now, whatever the client library reports.
@@ -110,7 +111,10 @@ impl Deletion {
         let pending = generation.pending_deletion();
         let (begun, sent) = (generation.lease().clock().now(), Sent::default());
         let first = doomed.attempt(generation, &sent);
-        let work = delete_until_gone(pending, generation.clone(), doomed, sent.clone(), first);
+        // A held one is counted itself.
+        let counted = doomed.held.is_none().then(|| generation.nodes().count(&doomed.path));
+        let counted = (pending, counted);
+        let work = delete_until_gone(counted, generation.clone(), doomed, sent.clone(), first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
         let (limit, together) = (None, Together::default());
         Deletion { generation, begun, sent, work, limit, together }
@@ -243,7 +247,7 @@ impl Doomed {
 }
 
 async fn delete_until_gone(
-    pending: PendingDeletion,
+    (pending, _counted): (PendingDeletion, Option<Counted>),
     generation: Arc<Generation>,
     doomed: Doomed,
     sent: Sent,
