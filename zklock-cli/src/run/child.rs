@@ -154,7 +154,9 @@ impl Child {
 
     /// Sends a signal to all that is left, also outside of the group.
     fn signal_all(&mut self, signal: Signal) {
-        self.signal_group(signal);
+        if self.left.group {
+            self.signal_group(signal);
+        }
         let next = ENDS.contains(&signal).then_some(Signal::SIGCONT);
         for one in &self.left.others {
             for signal in std::iter::once(signal).chain(next) {

@@ -42,7 +42,7 @@ pub(super) struct Family {
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Whether something of its group lives.
-    group: bool,
+    pub(super) group: bool,
     /// What lives outside of the group.
     pub(super) others: Vec<Pid>,
 }
@@ -98,16 +98,17 @@ impl Family {
 
     /// Kills what is left. Fails where some of it may not be killed.
     pub(super) fn kill(&self, left: &Left) -> nix::Result<()> {
-        let group = killpg(self.group(), Signal::SIGKILL);
+        // Of a group that has ended, the number may be another's by now.
+        let group = left.group.then(|| killpg(self.group(), Signal::SIGKILL));
         let others = left.others.iter().map(|one| kill(*one, Signal::SIGKILL));
-        let all: Vec<_> = std::iter::once(group).chain(others).collect();
+        let all: Vec<_> = group.into_iter().chain(others).collect();
         if all.contains(&Err(Errno::EPERM)) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// Kills all of it, also when `zklock` was killed.
     pub(super) fn end(&self) {
         // First without a look, which takes its time.
-        let mut left = Left::default();
+        let mut left = Left { group: true, others: Vec::new() };
         for _ in 0..LOOKS {
             _ = self.kill(&left);
             left = self.left_and(|one| self.has_marked(one));
@@ -217,4 +218,25 @@ fn whole() -> HashMap<i32, Process> {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_group_that_has_ended_is_not_killed() {
+        let mut anothers = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let group = i32::try_from(anothers.id()).unwrap();
+        let family = Family { zklock: 0, group, begun: 0 };
+        let killed = family.kill(&Left { group: false, others: Vec::new() });
+        sleep(BETWEEN);
+        let lives = anothers.try_wait().unwrap().is_none();
+        _ = killpg(family.group(), Signal::SIGKILL);
+        anothers.wait().unwrap();
+        assert!(lives && killed.is_ok());
+    }
 }
