@@ -3,11 +3,12 @@
 //! The command has a process group, but what it starts may have another one: `timeout` leaves the group, and so does each job
 //! of a shell with `set -m`. All of them stay in the session of `zklock`, which only daemons leave, on purpose. Orphans come to
 //! `zklock`, so they are below it as long as it is there. When it was killed, they are others' children: then a variable in
-//! their environment shows where they come from.
+//! their environment shows where they come from. Some overwrite their environment, to show a title in its place (redis, nginx,
+//! PostgreSQL), and that of others may not be read: so one that has the variable tells of its whole group, and of what is below.
 //!
 //! Where nothing is shown (another system, no `/proc`), the group is all that is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -71,6 +72,9 @@ impl Family {
 
     /// Whether a process has the variable, as far as this user may know.
     fn has_marked(&self, one: &Process) -> bool {
+        if one.session != session() {
+            return false;
+        }
         let entry = format!("{VARIABLE}={}", self.mark());
         let entries = fs::read(format!("/proc/{}/environ", one.pid)).unwrap_or_default();
         entries.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
@@ -93,7 +97,9 @@ impl Family {
 
     /// Looks what is left while `zklock` is there.
     pub(super) fn left(&self) -> Left {
-        self.left_and(|_| false)
+        // First, so that a group whose last process ends meanwhile is looked at again.
+        let has_group = self.has_group();
+        self.left_of(has_group, &whole(), &HashSet::new())
     }
 
     /// Kills what is left. Fails where some of it may not be killed.
@@ -109,9 +115,15 @@ impl Family {
     pub(super) fn end(&self) {
         // First without a look, which takes its time.
         let mut left = Left { group: true, others: Vec::new() };
+        // Whoever has the variable may be killed first: what is with it is known from then on.
+        let mut groups = HashSet::new();
         for _ in 0..LOOKS {
             _ = self.kill(&left);
-            left = self.left_and(|one| self.has_marked(one));
+            let has_group = self.has_group();
+            let all = whole();
+            let marked = all.values().filter(|one| self.has_marked(one));
+            groups.extend(marked.map(|one| one.group));
+            left = self.left_of(has_group, &all, &groups);
             if left.is_empty() {
                 return;
             }
@@ -119,15 +131,12 @@ impl Family {
         }
     }
 
-    /// What is left of the group, below `zklock`, and of others in the session that belong to it.
-    fn left_and(&self, belongs: impl Fn(&Process) -> bool) -> Left {
-        let session = getsid(None).map_or(-1, Pid::as_raw);
-        // First, so that a group whose last process ends meanwhile is looked at again.
-        let has_group = self.has_group();
-        let all = whole();
+    /// What is left of the group, and of others in the session: what is below `zklock`, or with a group that belongs to it.
+    fn left_of(&self, has_group: bool, all: &HashMap<i32, Process>, groups: &HashSet<i32>) -> Left {
+        let session = session();
         let others = all.values().filter(|one| {
             let is_other = one.session == session && one.group != self.group && !one.ended;
-            is_other && !one.is_guardian && (self.is_below_zklock(one, &all) || belongs(one))
+            is_other && !one.is_guardian && self.has(one, all, groups)
         });
         let others = others.map(|one| Pid::from_raw(one.pid)).collect();
         let mut its = all.values().filter(|one| one.group == self.group).peekable();
@@ -136,11 +145,14 @@ impl Family {
         Left { group: has_group && lives, others }
     }
 
-    /// Whether a process is below `zklock`, and not by one of its children from before.
-    fn is_below_zklock(&self, one: &Process, all: &HashMap<i32, Process>) -> bool {
+    /// Whether a process is in one of the groups or below, or below `zklock` and not by one of its children from before.
+    fn has(&self, one: &Process, all: &HashMap<i32, Process>, groups: &HashSet<i32>) -> bool {
         let mut at = one;
         // What is read one by one may show a circle.
         for _ in 0..all.len() {
+            if groups.contains(&at.group) {
+                return true;
+            }
             if at.parent == self.zklock {
                 // The system counts in hundredths of a second: in the same one, the variable decides.
                 return at.pid == self.group
@@ -152,6 +164,11 @@ impl Family {
         }
         false
     }
+}
+
+/// The session of this process, and of all that belong to the command.
+fn session() -> i32 {
+    getsid(None).map_or(-1, Pid::as_raw)
 }
 
 /// What the system shows of a process.

@@ -62,6 +62,28 @@ fn the_death_of_zklock_takes_it_along() {
     assert!(!bed.folder.join("went-on").exists());
 }
 
+/// As of a program that writes its title over its environment: who is with it, or above, still has the variable.
+#[test]
+fn the_death_of_zklock_takes_along_what_does_not_show_where_it_comes_from() {
+    let bed = Bed::new("left-and-unmarked");
+    let below = "echo $$ >> pids; exec sleep 1000";
+    let inner = format!("echo $$ > pids; timeout 900 sh -c '{below}'; echo > went-on");
+    let script = "trap '' TERM; timeout 1000 env -u ZKLOCK_RUN sh -c \"$1\"";
+    let command = ["run", "a", "--", "sh", "-c", script, "sh", &inner];
+    let mut child = bed.zklock(&command).spawn().unwrap();
+    let pids = bed.pids("pids");
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("their end", || {
+        // In this order, as above.
+        let is_held = bed.nodes("a").len() == 1;
+        let dead = all_dead(&pids);
+        assert!(dead || is_held);
+        dead.then_some(())
+    });
+    assert!(!bed.folder.join("went-on").exists());
+}
+
 #[test]
 fn while_zklock_is_stopped_it_ends_before_the_lock_is_anothers() {
     let bed = Bed::new("left-and-stopped");
