@@ -27,6 +27,10 @@ pub(super) const VARIABLE: &str = "ZKLOCK_RUN";
 const LOOKS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(10);
 
+/// After how many looks that find nothing nothing is left. A process that is about to become another program shows no
+/// environment until that is loaded.
+const EMPTY_LOOKS: u32 = 3;
+
 /// The command, and what it has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
@@ -117,6 +121,7 @@ impl Family {
         let mut left = Left { group: true, others: Vec::new() };
         // Whoever has the variable may be killed first: what is with it is known from then on.
         let mut groups = HashSet::new();
+        let mut empty = 0;
         for _ in 0..LOOKS {
             _ = self.kill(&left);
             let has_group = self.has_group();
@@ -124,7 +129,8 @@ impl Family {
             let marked = all.values().filter(|one| self.has_marked(one));
             groups.extend(marked.map(|one| one.group));
             left = self.left_of(has_group, &all, &groups);
-            if left.is_empty() {
+            empty = if left.is_empty() { empty + 1 } else { 0 };
+            if empty == EMPTY_LOOKS {
                 return;
             }
             sleep(BETWEEN);
