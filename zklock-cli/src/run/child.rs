@@ -278,10 +278,10 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
         // It has ended before.
         _ = kill(Pid::this(), Signal::SIGKILL);
     }
+    let mark = Family::of(Pid::from_raw(parent), Pid::this()).mark();
     if !is_let_through(gate) {
         return Some(OWN);
     }
-    let mark = Family::of(Pid::from_raw(parent), Pid::this()).mark();
     // This sets SIGPIPE to its default; whether it was ignored before, Rust's start of this program has made forgotten.
     let error = Command::new(&program).args(arguments).env(family::VARIABLE, mark).exec();
     tell(format_args!("cannot run {}: {error}", program.to_string_lossy()));

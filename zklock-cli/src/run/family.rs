@@ -38,9 +38,11 @@ pub(super) struct Family {
     zklock: i32,
     /// The group of the command, and its process.
     group: i32,
-    /// When the command began, in the system's units since its start. Who becomes `zklock` by `exec` may have had children
-    /// before, and what a shell writes `>(…)` for is one.
+    /// When the command began, in the system's units since its start.
     begun: u64,
+    /// Whether `zklock` has children from before: who becomes it by `exec` may have some, and what a shell writes `>(…)` for
+    /// is one. What they leave behind comes to `zklock`, too.
+    has_strangers: bool,
 }
 
 /// What is left of a family.
@@ -61,8 +63,10 @@ impl Left {
 impl Family {
     /// That of a command which has been started, and not been waited for.
     pub(super) fn of(zklock: Pid, command: Pid) -> Self {
-        let begun = Process::of(command.as_raw()).map_or(0, |command| command.begun);
-        Family { zklock: zklock.as_raw(), group: command.as_raw(), begun }
+        let (zklock, group) = (zklock.as_raw(), command.as_raw());
+        let begun = Process::of(group).map_or(0, |command| command.begun);
+        let is_stranger = |one: &Process| one.parent == zklock && one.pid != group && !one.ended;
+        Family { zklock, group, begun, has_strangers: all().values().any(is_stranger) }
     }
 
     pub(super) fn group(&self) -> Pid {
@@ -86,12 +90,13 @@ impl Family {
 
     /// As another process is told.
     pub(super) fn words(&self) -> String {
-        format!("{} {} {}", self.zklock, self.group, self.begun)
+        format!("{} {} {} {}", self.zklock, self.group, self.begun, self.has_strangers)
     }
 
     pub(super) fn of_words<'w>(mut words: impl Iterator<Item = &'w str>) -> Option<Self> {
         let (zklock, group) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Family { zklock, group, begun: words.next()?.parse().ok()? })
+        let (begun, has_strangers) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Family { zklock, group, begun, has_strangers })
     }
 
     /// Whether somebody has the group, and be it one who has ended and whom nobody waits for.
@@ -160,10 +165,8 @@ impl Family {
                 return true;
             }
             if at.parent == self.zklock {
-                // The system counts in hundredths of a second: in the same one, the variable decides.
-                return at.pid == self.group
-                    || at.begun > self.begun
-                    || at.begun == self.begun && self.has_marked(at);
+                let is_its = [at.pid, at.group].contains(&self.group);
+                return !self.has_strangers || is_its || self.has_marked(at);
             }
             let Some(parent) = all.get(&at.parent) else { return false };
             at = parent;
@@ -254,7 +257,7 @@ mod tests {
     fn a_group_that_has_ended_is_not_killed() {
         let mut anothers = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let group = i32::try_from(anothers.id()).unwrap();
-        let family = Family { zklock: 0, group, begun: 0 };
+        let family = Family { zklock: 0, group, begun: 0, has_strangers: false };
         let killed = family.kill(&Left { group: false, others: Vec::new() });
         sleep(BETWEEN);
         let lives = anothers.try_wait().unwrap().is_none();

@@ -122,16 +122,21 @@ fn a_daemon_is_neither_ended_nor_waited_for() {
     assert_eq!(bed.nodes("a"), [""; 0]);
 }
 
-/// A shell may have started something before it became `zklock`, which is its parent from then on.
+/// A shell may have started something before it became `zklock`, which is its parent from then on, and also that of what it
+/// leaves behind.
 #[test]
 fn what_was_there_before_goes_on() {
     let bed = Bed::new("stranger");
-    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", "exit 3"]);
-    let script = "sleep 1000 & echo $! > stranger; exec \"$@\"";
-    let mut outer = through(&["sh", "-c", script, "sh"], &inner);
+    let ends = "until [ -s late ] && ! kill -0 $(cat first); do sleep 0.05; done; exit 3";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", &format!("echo > begun; {ends}")]);
+    let first = "until [ -e begun ]; do sleep 0.05; done; sleep 1000 & echo $! > late";
+    let script = "sh -c \"$0\" & echo $! > first; sleep 1000 & echo $! > stranger; exec \"$@\"";
+    let mut outer = through(&["sh", "-c", script, first], &inner);
     assert_eq!(outer.status().unwrap().code(), Some(3));
-    let stranger = Pid::from_raw(bed.lines("stranger", 1)[0].parse().unwrap());
-    let lives = is_alive(stranger);
-    _ = kill(stranger, Signal::SIGKILL);
-    assert!(lives);
+    let strangers = ["stranger", "late"].map(|file| bed.lines(file, 1)[0].parse().unwrap());
+    let live = strangers.map(|one| is_alive(Pid::from_raw(one)));
+    for one in strangers {
+        _ = kill(Pid::from_raw(one), Signal::SIGKILL);
+    }
+    assert_eq!(live, [true; 2]);
 }
