@@ -151,8 +151,8 @@ impl Family {
         });
         let others = others.map(|one| Pid::from_raw(one.pid)).collect();
         let mut its = all.values().filter(|one| one.group == self.group).peekable();
-        // Processes of other users may be hidden: where nobody is seen, somebody may live.
-        let lives = its.peek().is_none() || its.any(|one| !one.ended);
+        // Where the first process is not shown, those of other users are hidden: somebody may live whom nobody sees.
+        let lives = !all.contains_key(&1) || its.peek().is_none() || its.any(|one| !one.ended);
         Left { group: has_group && lives, others }
     }
 
@@ -264,5 +264,20 @@ mod tests {
         _ = killpg(family.group(), Signal::SIGKILL);
         anothers.wait().unwrap();
         assert!(lives && killed.is_ok());
+    }
+
+    /// As where `/proc` has the option `hidepid`.
+    #[test]
+    fn where_processes_are_hidden_one_that_has_ended_is_not_the_end_of_its_group() {
+        let family = Family { zklock: 7, group: 8, begun: 0, has_strangers: false };
+        let process = |pid: i32, ended| {
+            let (parent, group) = (7, pid);
+            let session = session();
+            (pid, Process { pid, parent, group, session, begun: 0, ended, is_guardian: false })
+        };
+        let seen = HashMap::from([process(8, true)]);
+        assert!(family.left_of(true, &seen, &HashSet::new()).group);
+        let seen = HashMap::from([process(8, true), process(1, false)]);
+        assert!(!family.left_of(true, &seen, &HashSet::new()).group);
     }
 }
