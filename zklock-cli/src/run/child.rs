@@ -38,6 +38,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How often all processes are looked at meanwhile, which takes some milliseconds.
 const LOOK_AT_ALL: Duration = Duration::from_millis(50);
 
+/// How often at most, where the command cannot be killed: it may go on for hours.
+const LOOK_AT_WHAT_STAYS: Duration = Duration::from_secs(1);
+
 /// How often a command that is stopped until it has the terminal is looked after: nobody tells when the
 /// shell gives that to this process's group.
 const LOOK_AT_TERMINAL: Duration = Duration::from_millis(100);
@@ -157,6 +160,11 @@ impl Child {
         if self.left.group {
             self.signal_group(signal);
         }
+        self.signal_others(signal);
+    }
+
+    /// Sends a signal to what is left outside of the group.
+    fn signal_others(&self, signal: Signal) {
         let next = ENDS.contains(&signal).then_some(Signal::SIGCONT);
         for one in &self.left.others {
             for signal in std::iter::once(signal).chain(next) {
@@ -182,8 +190,10 @@ impl Child {
 
     /// Asks what is left of the command to end.
     pub(crate) fn ask_to_end(&mut self) {
+        // First without a look, which takes its time.
+        self.signal_group(Signal::SIGTERM);
         if !self.is_gone() {
-            self.signal_all(Signal::SIGTERM);
+            self.signal_others(Signal::SIGTERM);
         }
     }
 
@@ -217,14 +227,16 @@ impl Child {
             });
             drop(patient.await);
         }
-        let mut said = false;
+        let mut look = LOOK;
         // It is killed before it is looked at again, which takes its time.
         while !self.left.is_empty() {
-            if self.family.kill(&self.left).is_err() && !said {
-                said = true;
-                teller.tell("the command cannot be killed: it belongs to another user");
+            if self.family.kill(&self.left).is_err() {
+                if look == LOOK {
+                    teller.tell("the command cannot be killed: it belongs to another user");
+                }
+                look = LOOK_AT_WHAT_STAYS.min(look * 2);
             }
-            sleep(LOOK).await;
+            sleep(look).await;
             self.look();
         }
         self.guardian.dismiss();
