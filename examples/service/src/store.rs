@@ -50,14 +50,20 @@ impl Store {
         Ok(self.read(&self.folder.join("orders/last")).await?.unwrap_or_default())
     }
 
-    /// Adds an order with a unique number. The number counts as used first: a process that is killed between the
-    /// two writes leaves a gap, and not a number that is taken, at which every later order would fail.
+    /// Adds an order with a unique number. One that is taken counts as used from then on: a process that is killed
+    /// between the two writes costs one order, and not every later one. It moves the counter only forwards, since
+    /// who comes too late, when others have the lock, finds a number that is taken, too.
     pub(crate) fn add_order(&self, number: u64, customer: u64) -> io::Result<()> {
         let order = self.folder.join(format!("orders/{number}"));
+        let last = self.folder.join("orders/last");
         in_place(|| {
-            write(&self.folder.join("orders/last"), number)?;
-            let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
-            write!(order, "{customer}")
+            let mut options = fs::OpenOptions::new();
+            let added = options.write(true).create_new(true).open(&order);
+            let added = added.and_then(|mut order| write!(order, "{customer}"));
+            if order.exists() && number > read(&last)?.unwrap_or_default() {
+                write(&last, number)?;
+            }
+            added
         })
     }
 
@@ -80,11 +86,7 @@ impl Store {
     }
 
     async fn read(&self, path: &Path) -> io::Result<Option<u64>> {
-        let number = match in_place(|| fs::read_to_string(path)) {
-            Ok(text) => Some(text.parse().map_err(io::Error::other)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let number = in_place(|| read(path))?;
         // A number that was read may be out of date when it is used: this is what the locks
         // prevent.
         tokio::time::sleep(self.latency).await;
@@ -101,6 +103,14 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
         _ => work(),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<u64>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.parse().map_err(io::Error::other)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -65,3 +65,18 @@ async fn a_number_that_is_taken_costs_one_order_and_not_all() {
     assert_eq!(order(app).await.status(), StatusCode::OK);
     assert!(data.0.join("orders/2").exists());
 }
+
+/// As of a process that was stopped, while others had the lock.
+#[tokio::test(start_paused = true)]
+async fn an_order_that_comes_too_late_leaves_the_counter_alone() {
+    let (_locks, data) = (TestLocks::install(), Folder::new("late"));
+    let app = app(Store::open(&data.0, Duration::from_secs(1)).unwrap());
+    let answer = tokio::spawn(order(app));
+    // It has read by then that there is none.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for (file, text) in [("1", "8"), ("2", "8"), ("last", "2")] {
+        std::fs::write(data.0.join("orders").join(file), text).unwrap();
+    }
+    assert_eq!(answer.await.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(std::fs::read_to_string(data.0.join("orders/last")).unwrap(), "2");
+}
