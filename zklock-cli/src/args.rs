@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// is not found.
     ///
     /// The environment of the command has ZKLOCK_NAME, ZKLOCK_TOKEN (the fencing token) and
-    /// ZKLOCK_CONNECT.
+    /// ZKLOCK_CONNECT, and ZKLOCK_RUN, by which what it starts is known.
     Run(Run),
     /// Shows who holds a lock, and who waits for it
     Show {
