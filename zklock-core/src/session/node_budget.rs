@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// From how many bytes on another connection is used.
 const MUCH: usize = 700 * 1024;
 
-/// How many bytes there may be at most. The rest is for nodes whose deletion is under way, and for those that
-/// stand in for a writer's.
+/// How many bytes there may be at most when another node is asked for. The rest is for those that stand in for a
+/// writer's.
 const MOST: usize = 1_800 * 1024;
 
 /// What is left where there may be no room for another node.
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(load.is_full(), nodes.len() * each > MOST - LAST);
         }
         assert!(budget.load().is_full());
-        // Those that were held are being deleted, or replaced.
+        // Writers that step down.
         let more: Vec<_> = (0..200).map(|_| budget.count(&longest)).collect();
         assert!(budget.load().0 < SERVERS_LIMIT);
         drop(more);

@@ -89,11 +89,12 @@ impl Tree {
         self.epoch.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
     }
 
-    /// The changes since the last call, in order.
+    /// Something has changed that those who watch see so.
     fn seen(&mut self, kind: WatchKind, path: &str, event: WatchEvent) {
         self.changes.push(((kind, path.to_owned()), event));
     }
 
+    /// The changes since the last call, in order.
     pub(super) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }

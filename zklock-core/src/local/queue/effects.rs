@@ -21,6 +21,10 @@ use crate::session::lane::LanePermit;
 use crate::session::local_queues::of_type;
 use crate::session::releaser::Deletions;
 
+/// After so many connections that had no room for its nodes, an acquire is refused: another one may be opened
+/// meanwhile, which takes a moment, or never be. Where an order is promised, it is that of one connection.
+const MOST_REFUSALS: u32 = 5;
+
 impl<E: Engine> Queue<E> {
     /// Decides something, and carries it out. Returns the deletions of nodes.
     pub fn decide(self: &Arc<Self>, decide: impl FnOnce(&mut E::State) -> TodoOf<E>) -> Deletions {
@@ -153,7 +157,7 @@ impl<E: Engine> Queue<E> {
     ) -> impl Future<Output = ()> + Send {
         let (mut place, mut turn) = place.unzip();
         async move {
-            let mut was_refused = false;
+            let mut refusals = 0;
             let result = loop {
                 // Pinned here: a future that is passed by value takes up its memory again in each caller.
                 let result = {
@@ -170,12 +174,12 @@ impl<E: Engine> Queue<E> {
                 let (other, others) = self.assign();
                 let is_same = Arc::ptr_eq(other.lane(), lane_permit.lane());
                 let is_full = lane_permit.is_full();
-                // Where an order is promised, it is that of one connection.
-                if is_full && (is_same && others.is_some() || !self.session().may_have_room()) {
+                refusals += u32::from(is_full);
+                if is_full && (refusals == MOST_REFUSALS || !self.session().may_have_room()) {
                     break result;
                 }
                 // The other one has lost its session meanwhile, has none yet, or may be full as well.
-                if std::mem::replace(&mut was_refused, is_full) || is_same {
+                if refusals > 1 || is_same {
                     self.session().clock().sleep(times::ELSEWHERE).await;
                 }
                 (place, turn) = others.unzip();
