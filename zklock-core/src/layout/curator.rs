@@ -6,12 +6,10 @@
 //! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-__WRIT__0000000006
 //! ```
 
-use uuid::Uuid;
-
 use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
-use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};
+use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 use crate::name::path::digits_of;
 
 /// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
@@ -46,21 +44,6 @@ fn after_last<'a>(name: &'a str, marker: &str) -> &'a str {
     name.rsplit_once(marker).map_or(name, |(_, after)| after)
 }
 
-/// Whether a name is one that a client of Curator gives to its nodes, or kazoo with Curator's markers, which is as
-/// blind to the other kind. The mutex of go-zookeeper sees our nodes: its names have no hyphens in the
-/// identifier. Hand-written ones have none.
-fn is_of_curator(name: &str) -> bool {
-    match name.strip_prefix("_c_") {
-        Some(name) => id_of(name, 36).is_some_and(|id| Uuid::try_parse(id).is_ok()),
-        None => id_of(name, 32).is_some_and(is_identifier_of_kazoo),
-    }
-}
-
-/// What stands before the hyphen, if it is so long.
-fn id_of(name: &str, length: usize) -> Option<&str> {
-    name.get(..=length)?.strip_suffix('-')
-}
-
 impl LockDriver for Curator {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
         ["_c_", attempt.hyphenated_in(&mut [0; 36]), "-", marker(mode)].concat()
@@ -84,9 +67,7 @@ impl LockDriver for Curator {
     fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
         match (read(child).map(|(_, mode)| Kind::of(mode)), Kind::of(mode)) {
             (None, _) => directory_of_permits(child),
-            (Some(other), mine) => {
-                (other != mine && is_of_curator(child)).then_some(Sign::NodeOfCurator(other))
-            }
+            (Some(other), mine) => (other != mine).then_some(Sign::NodeOfCurator(other)),
         }
     }
 
@@ -159,29 +140,6 @@ mod tests {
         ] {
             let both = [Mode::Read, Mode::Write].map(|mode| counts(child, 7, mode));
             assert_eq!(both, [reader, writer], "{child}");
-        }
-    }
-
-    #[test]
-    fn only_names_of_curator_are_signs_of_the_other_kind() {
-        let sign = |child: &str, mode| Curator.sign_of_another_kind(child, mode).map(Sign::kind);
-        let id = "_c_be2ee212-c507-4b18-a733-81c86278175c";
-        let [mutex, reader] = ["lock-", "__READ__"].map(|kind| format!("{id}-{kind}0000000004"));
-        assert_eq!(sign(&mutex, Mode::Write), Some(Kind::Mutex));
-        assert_eq!(sign(&reader, Mode::Mutex), Some(Kind::ReadWrite));
-        assert_eq!((sign(&mutex, Mode::Mutex), sign(&reader, Mode::Write)), (None, None));
-        let kazoos = "be2ee212c5074b18a73381c86278175c-lock-0000000004";
-        assert_eq!(sign(kazoos, Mode::Read), Some(Kind::Mutex));
-        // Of go-zookeeper, of hand-written locks, and of what only looks alike.
-        for other in [
-            "_c_0123456789abcdef0123456789abcdef-lock-0000000012",
-            "lock-0000000003",
-            "_c_x-lock-0000000003",
-            "be2ee212c5074b18a73381c86278175cx-lock-0000000004",
-            "_c_0123456789abcdef0123456789abcdef0123-lock-0000000012",
-            "_c_\u{1f600}2ee212-c507-4b18-a733-81c86278175c-lock-0000000012",
-        ] {
-            assert_eq!(sign(other, Mode::Read), None, "{other}");
         }
     }
 

