@@ -204,7 +204,8 @@ impl World {
         }
         if let Some(node) = rare.accompany {
             self.spawn(move |world| {
-                let todo = world.state.lock().unwrap().looked_behind(&node, Some(world.rivals));
+                let todo =
+                    world.state.lock().unwrap().looked_behind(&node, Some(world.rivals), &By);
                 world.carry_out(todo);
                 loop {
                     let seen = world.seen();

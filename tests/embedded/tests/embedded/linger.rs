@@ -144,6 +144,27 @@ async fn a_try_elsewhere_lets_all_readers_give_way_that_linger() {
     drop(reads);
 }
 
+/// A writer of another process keeps them out, and gives up.
+#[tokio::test(start_paused = true)]
+async fn readers_enter_beside_one_who_reads_when_nobody_is_behind_any_more() {
+    let (store, session) = prompt();
+    let lock = lingering_reads(&session);
+    lock.read().await.unwrap().release().await.unwrap();
+    let reads = lock.read().await.unwrap();
+    let writer = on(&store).rw_lock("a").unwrap();
+    let writing = crate::spawn(async move { writer.write_timeout(Duration::from_secs(1)).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let start = tokio::time::Instant::now();
+    let next = crate::spawn(async move { lock.read_timeout(Duration::from_secs(5)).await });
+    let next = next.await.unwrap().unwrap();
+    let waited = start.elapsed();
+    assert!(writing.await.unwrap().unwrap_err().is_busy());
+    // For as long as the writer waited.
+    assert!((Duration::from_millis(500)..Duration::from_secs(1)).contains(&waited), "{waited:?}");
+    assert!(reads.is_valid() && next.is_valid());
+    drop((reads, next));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_try_elsewhere_lets_one_of_several_holders_give_way() {
     let two = |mutex: Mutex| mutex.with_driver(MaxLeases::new(2, Curator).unwrap());

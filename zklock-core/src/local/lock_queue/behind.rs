@@ -131,7 +131,9 @@ impl Queue<Locks> {
     }
 
     fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: Option<bool>) {
-        drop(self.decide(|state| state.looked_behind(lease, behind)));
+        let by = Granting::new(self, self.now());
+        drop(self.decide(|state| state.looked_behind(lease, behind, &by)));
+        by.tell_handed_on();
     }
 
     fn linger_on(self: &Arc<Self>, lease: &Arc<Lease>, doubt: bool) -> Option<Instant> {

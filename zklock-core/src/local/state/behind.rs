@@ -61,13 +61,31 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     /// The companion of a node has looked behind it; `None` if nobody replied.
-    pub fn looked_behind(&mut self, lease: &Arc<L>, behind: Option<bool>) -> Todo<L> {
+    pub fn looked_behind(
+        &mut self,
+        lease: &Arc<L>,
+        behind: Option<bool>,
+        by: &impl Grants<L, Mode, B, O>,
+    ) -> Todo<L> {
         let mut todo = Todo::default();
-        if self.phase.stands_on(lease) {
-            self.behind = behind;
-            if behind == Some(true) && matches!(self.phase, Phase::Lingering { .. }) {
+        if !self.phase.stands_on(lease) {
+            return todo;
+        }
+        self.behind = behind;
+        let next = self.callers.waiters.first().map(|next| next.wants);
+        match self.phase {
+            Phase::Lingering { .. } if behind == Some(true) => {
                 todo.release = self.renew(&mut todo);
             }
+            // Readers that waited because of somebody behind the node enter when that one has gone.
+            Phase::Held { mode: Mode::Read, .. }
+                if behind == Some(false)
+                    && next == Some(Mode::Read)
+                    && lease.may_stay(by.now()) =>
+            {
+                self.grant_first(&mut todo, (lease.clone(), Mode::Read), true, by);
+            }
+            _ => {}
         }
         todo
     }
