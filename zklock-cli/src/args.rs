@@ -411,7 +411,9 @@ mod tests {
     }
 
     /// Of other programs that the guide calls.
-    const OTHERS: [&str; 8] = [
+    const OTHERS: [&str; 10] = [
+        "foreground",
+        "ignore-signal",
         "full",
         "path",
         "features",

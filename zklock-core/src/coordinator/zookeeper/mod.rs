@@ -7,7 +7,7 @@
 //!   timeout of its own; the caller needs one.
 //! - Its session ends when the last clone of its client is dropped, and a pending reply holds a
 //!   clone. A reply that is neither polled nor dropped keeps the session open, for a session timeout after it
-//!   was closed; see [`client_task`](crate::coordinator::client_task).
+//!   was closed; see `coordinator/client_task`.
 
 mod acl;
 mod connect_string;
