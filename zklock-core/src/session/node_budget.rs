@@ -39,13 +39,14 @@ impl NodeBudget {
         Arc::new(NodeBudget { chroot, all: AtomicUsize::new(0) })
     }
 
-    fn bytes(&self, path: &str) -> usize {
-        self.chroot + path.len() + EACH
+    fn bytes(&self, length: usize) -> usize {
+        self.chroot + length + EACH
     }
 
-    /// Counts a node that is to be created, if there is room for it, until the returned value is dropped.
-    pub fn take(self: &Arc<Self>, prefix: &str) -> Option<Counted> {
-        let bytes = self.bytes(prefix) + DIGITS;
+    /// Counts a node that is to be created with a prefix of this length, if there is room for it, until the returned
+    /// value is dropped.
+    pub fn take(self: &Arc<Self>, length: usize) -> Option<Counted> {
+        let bytes = self.bytes(length) + DIGITS;
         let add = |now: usize| now.checked_add(bytes).filter(|sum| *sum <= MOST);
         self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Counted { budget: self.clone(), bytes: AtomicUsize::new(bytes) })
@@ -54,18 +55,18 @@ impl NodeBudget {
     /// Counts a node that exists, until it is [deleted](Counted::is_deleted), or the returned value is dropped.
     pub fn count(self: &Arc<Self>, path: &str) -> Counted {
         self.begin(path);
-        let bytes = self.bytes(path);
+        let bytes = self.bytes(path.len());
         Counted { budget: self.clone(), bytes: AtomicUsize::new(bytes) }
     }
 
     /// Counts a node that exists, until the [end](Self::end): for those who have no place for more.
     pub fn begin(&self, path: &str) {
-        self.all.fetch_add(self.bytes(path), Ordering::Relaxed);
+        self.all.fetch_add(self.bytes(path.len()), Ordering::Relaxed);
     }
 
     /// Counts it no more.
     pub fn end(&self, path: &str) {
-        self.all.fetch_sub(self.bytes(path), Ordering::Relaxed);
+        self.all.fetch_sub(self.bytes(path.len()), Ordering::Relaxed);
     }
 
     /// How full it is.
@@ -121,7 +122,7 @@ mod tests {
         let longest = "/n".repeat(512 + 40);
         let (budget, mut nodes) = (NodeBudget::new(100), Vec::new());
         let each = 100 + longest.len() + EACH + DIGITS;
-        while let Some(node) = budget.take(&longest) {
+        while let Some(node) = budget.take(longest.len()) {
             nodes.push(node);
             let load = budget.load();
             assert_eq!(load.is_much(), nodes.len() * each >= MUCH);
@@ -133,7 +134,7 @@ mod tests {
         assert!(budget.load().0 < SERVERS_LIMIT);
         drop(more);
         nodes[0].is_deleted();
-        assert!(budget.take(&longest).is_some());
+        assert!(budget.take(longest.len()).is_some());
         drop(nodes);
         assert_eq!(budget.load(), NodeLoad::default());
     }

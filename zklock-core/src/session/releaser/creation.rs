@@ -40,8 +40,8 @@ impl PendingCreate {
     pub fn send(generation: &Arc<Generation>, directory: Arc<str>, node: NewNode) -> Self {
         let recurs = node.proof != Proof::Name;
         let mut sent = None;
-        let path = [&*directory, "/", &node.prefix].concat();
-        let Some(counted) = generation.nodes().take(&path) else {
+        let length = directory.len() + "/".len() + node.prefix.len();
+        let Some(counted) = generation.nodes().take(length) else {
             let refused = Box::pin(ready(Err(RequestError::TooManyNodes))) as _;
             let (generation, work) = (generation.clone(), Unfinished(Some(refused)));
             let sent = Some(Arc::new(AtomicBool::new(false)));
