@@ -75,6 +75,17 @@ impl Bed {
         children.into_iter().map(|child| format!("{directory}/{child}")).collect()
     }
 
+    /// Waits until these are dead: until then, nobody else has the lock `a`.
+    pub(crate) fn until_dead(&self, pids: &[Pid]) {
+        until("their end", || {
+            // In this order: when they are dead, the node may go.
+            let is_held = self.nodes("a").len() == 1;
+            let dead = all_dead(pids);
+            assert!(dead || is_held);
+            dead.then_some(())
+        });
+    }
+
     /// Two wait for the only permit of `a`, which another command holds.
     pub(crate) fn permits(&self) -> (Child, [Child; 2]) {
         let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
@@ -148,6 +159,10 @@ pub(crate) fn through(by: &[&str], inner: &Command) -> Command {
 
 /// A shell and a program that it waits for: both write their numbers.
 pub(crate) const TWO: &str = "echo $$ > pids; sleep 1000 & echo $! >> pids; wait";
+
+pub(crate) fn all_dead(pids: &[Pid]) -> bool {
+    pids.iter().all(|pid| !is_alive(*pid))
+}
 
 pub(crate) fn is_alive(process: Pid) -> bool {
     // Of a zombie only its exit code is left.

@@ -8,7 +8,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper};
 
-use crate::bed::{BOUND, Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
+use crate::bed::{
+    BOUND, Bed, TWO, all_dead, find_guardian, guardian, is_alive, raw, signal, until,
+};
 
 /// What cannot be told is no reason to end the command.
 #[test]
@@ -35,10 +37,6 @@ fn who_can_tell_nobody_what_happens_goes_on() {
 fn rival(bed: &Bed) -> Child {
     let run = ["run", "a", "--timeout", "60s", "--retries", "1", "--", "sh", "-c", "echo > rival"];
     bed.zklock(&run).spawn().unwrap()
-}
-
-fn all_dead(pids: &[Pid]) -> bool {
-    pids.iter().all(|pid| !is_alive(*pid))
 }
 
 #[test]
@@ -144,13 +142,7 @@ fn the_death_of_zklock_takes_the_whole_group_along() {
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("their end", || {
-        // Until ZooKeeper ends the session, nobody else has the lock.
-        let is_held = bed.nodes("a").len() == 1;
-        let dead = all_dead(&pids);
-        assert!(dead || is_held);
-        dead.then_some(())
-    });
+    bed.until_dead(&pids);
 }
 
 #[test]
@@ -197,12 +189,7 @@ fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
     until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
     assert!(!is_alive(first), "it would take the end of zklock for that of the successor's");
     signal(&child, Signal::SIGSTOP);
-    until("their end", || {
-        let nodes = bed.nodes("a").len();
-        let dead = all_dead(&pids);
-        assert!(dead || nodes == 1);
-        dead.then_some(())
-    });
+    bed.until_dead(&pids);
     signal(&child, Signal::SIGCONT);
     assert_eq!(child.wait().unwrap().code(), Some(124));
 }
@@ -211,12 +198,7 @@ fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
 fn ends_with(zklock: &mut Child, bed: &Bed, pids: &[Pid]) {
     signal(zklock, Signal::SIGKILL);
     zklock.wait().unwrap();
-    until("their end", || {
-        let nodes = bed.nodes("a").len();
-        let dead = all_dead(pids);
-        assert!(dead || nodes == 1);
-        dead.then_some(())
-    });
+    bed.until_dead(pids);
 }
 
 /// Stops the guardian of a `zklock` as soon as there is one that is not this one. Whether it has not begun yet.

@@ -4,15 +4,11 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::bed::{Bed, TWO, is_alive, raw, signal, through, until};
+use crate::bed::{Bed, TWO, all_dead, is_alive, raw, signal, through, until};
 
 /// A script that waits for what has a group of its own.
 fn script(before: &str) -> String {
     format!("{before}; timeout 1000 sh -c '{TWO}'; echo > went-on")
-}
-
-fn all_dead(pids: &[Pid]) -> bool {
-    pids.iter().all(|pid| !is_alive(*pid))
 }
 
 #[test]
@@ -52,13 +48,7 @@ fn the_death_of_zklock_takes_it_along() {
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("their end", || {
-        // Until ZooKeeper ends the session, nobody else has the lock.
-        let is_held = bed.nodes("a").len() == 1;
-        let dead = all_dead(&pids);
-        assert!(dead || is_held);
-        dead.then_some(())
-    });
+    bed.until_dead(&pids);
     assert!(!bed.folder.join("went-on").exists());
 }
 
@@ -74,13 +64,7 @@ fn the_death_of_zklock_takes_along_what_does_not_show_where_it_comes_from() {
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("their end", || {
-        // In this order, as above.
-        let is_held = bed.nodes("a").len() == 1;
-        let dead = all_dead(&pids);
-        assert!(dead || is_held);
-        dead.then_some(())
-    });
+    bed.until_dead(&pids);
     assert!(!bed.folder.join("went-on").exists());
 }
 
@@ -91,13 +75,7 @@ fn while_zklock_is_stopped_it_ends_before_the_lock_is_anothers() {
     let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGSTOP);
-    until("their end", || {
-        // In this order, as above.
-        let is_held = bed.nodes("a").len() == 1;
-        let dead = all_dead(&pids);
-        assert!(dead || is_held);
-        dead.then_some(())
-    });
+    bed.until_dead(&pids);
     signal(&child, Signal::SIGCONT);
     assert_eq!(child.wait().unwrap().code(), Some(124));
     assert!(!bed.folder.join("went-on").exists());

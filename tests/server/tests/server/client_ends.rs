@@ -1,7 +1,5 @@
 //! Sessions that the client library does not end by itself, or whose end servers could not bear.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,49 +11,26 @@ use zklock::{ErrorKind, Session, SessionState};
 use zklock_test_support::{Action, Matcher, OpCode, ZooKeeper};
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
+use crate::process::Process;
 
 /// Of the sessions here, so that tests wait for some seconds only.
 const T: Duration = Duration::from_secs(3);
 
-/// A test of this file in a process of its own, which says how far it is.
-struct Part {
-    child: Child,
-    says: Lines<BufReader<ChildStdout>>,
-    hears: ChildStdin,
+/// Starts a test of this file in a process of its own, which says how far it is, and goes on when it is asked to.
+fn start(bed: &Bed, name: &str) -> Process {
+    Process::of(
+        &format!("client_ends::{name}"),
+        &[
+            ("CONNECT", bed.server().addr()),
+            ("ROOT", bed.path("").trim_end_matches('/').to_owned()),
+            ("SESSION_TIMEOUT", "3s".to_owned()),
+            ("TICK_TIME", "200ms".to_owned()),
+        ],
+    )
 }
 
-impl Part {
-    fn start(bed: &Bed, name: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([&format!("client_ends::{name}"), "--exact", "--ignored", "--nocapture"])
-            .env("ZKLOCK_CONNECT", bed.server().addr())
-            .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'))
-            .env("ZKLOCK_SESSION_TIMEOUT", "3s")
-            .env("ZKLOCK_TICK_TIME", "200ms")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let says = BufReader::new(child.stdout.take().unwrap()).lines();
-        let hears = child.stdin.take().unwrap();
-        Part { child, says, hears }
-    }
-
-    fn says(&mut self, expected: &str) {
-        let said = self.says.by_ref().map(Result::unwrap).find(|line| line.starts_with("says "));
-        assert_eq!(said.as_deref(), Some(&*format!("says {expected}")));
-    }
-
-    fn go_on(&mut self) {
-        self.hears.write_all(b"\n").unwrap();
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn says(process: &mut Process, expected: &str) {
+    assert_eq!(process.hears("says "), expected);
 }
 
 fn say(what: &str) {
@@ -98,16 +73,16 @@ async fn child_without_descriptors() {
 #[tokio::test]
 async fn where_each_connection_fails_at_once_a_session_begins_anew() {
     let bed = Bed::own();
-    let mut part = Part::start(&bed, "child_without_descriptors");
-    part.says("held");
-    part.go_on();
-    part.says("limited");
+    let mut part = start(&bed, "child_without_descriptors");
+    says(&mut part, "held");
+    part.ask();
+    says(&mut part, "limited");
     bed.server().kill();
-    part.says("connecting");
+    says(&mut part, "connecting");
     bed.server().relaunch();
-    part.go_on();
-    part.says("again");
-    assert!(part.child.wait().unwrap().success());
+    part.ask();
+    says(&mut part, "again");
+    assert!(part.wait().success());
     bed.end().await;
 }
 
@@ -159,14 +134,14 @@ async fn child_whose_log_panics() {
 #[tokio::test]
 async fn where_the_log_of_the_client_library_panics_a_session_begins_anew() {
     let bed = Bed::own();
-    let mut part = Part::start(&bed, "child_whose_log_panics");
-    part.says("connected");
+    let mut part = start(&bed, "child_whose_log_panics");
+    says(&mut part, "connected");
     bed.server().kill();
-    part.says("panics");
+    says(&mut part, "panics");
     bed.server().relaunch();
-    part.go_on();
-    part.says("again");
-    assert!(part.child.wait().unwrap().success());
+    part.ask();
+    says(&mut part, "again");
+    assert!(part.wait().success());
     bed.end().await;
 }
 
@@ -198,13 +173,13 @@ const FEW: usize = 6;
 async fn a_process_that_holds_much_and_is_killed_does_the_servers_no_harm() {
     // A server keeps the last 500 transactions in memory, and heartbeats name all nodes.
     let bed = Bed::own_with(|builder| builder.heap_mb(512));
-    let mut part = Part::start(&bed, "child_that_holds_much");
-    part.says("held");
+    let mut part = start(&bed, "child_that_holds_much");
+    says(&mut part, "held");
     let sessions = bed.server().sessions();
     let bytes = |path: &String| path.len() + 4;
     let each = sessions.iter().map(|one| one.ephemerals.iter().map(bytes).sum::<usize>());
     assert!(each.clone().sum::<usize>() > 2_150_000 && each.max().unwrap() < 1_450_000);
-    part.child.kill().unwrap();
+    part.kill();
     until("the sessions are gone", || bed.server().sessions().is_empty().then_some(())).await;
     bed.server().restart();
     let session = bed.session().await;

@@ -83,25 +83,37 @@ impl Process {
         locks: &str,
     ) -> Self {
         let tick = if part == Part::Wait { session_timeout / 2 } else { TICK };
+        let millis = |time: Duration| time.as_millis().to_string();
+        let mut process = Process::of(
+            "process::child",
+            &[
+                ("PART", format!("{part:?}")),
+                ("LOCKS", locks.to_owned()),
+                ("SERVERS", addr),
+                ("ROOT", bed.path("")),
+                ("SESSION_TIMEOUT", millis(session_timeout)),
+                ("DELAY", millis(delay)),
+                ("HOLD", millis(hold)),
+                ("TICK", millis(tick)),
+            ],
+        );
+        process.hears("held");
+        process
+    }
+
+    /// Starts an ignored test of this binary, with these variables behind `ZKLOCK_`.
+    pub(crate) fn of(test: &str, variables: &[(&str, String)]) -> Self {
+        let variables = variables.iter().map(|(name, value)| (format!("ZKLOCK_{name}"), value));
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["process::child", "--exact", "--ignored", "--nocapture"])
-            .env("ZKLOCK_PART", format!("{part:?}"))
-            .env("ZKLOCK_LOCKS", locks)
-            .env("ZKLOCK_SERVERS", addr)
-            .env("ZKLOCK_ROOT", bed.path(""))
-            .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
-            .env("ZKLOCK_DELAY", delay.as_millis().to_string())
-            .env("ZKLOCK_HOLD", hold.as_millis().to_string())
-            .env("ZKLOCK_TICK", tick.as_millis().to_string())
+            .args([test, "--exact", "--ignored", "--nocapture"])
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let asked = child.stdin.take().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut process = Process { child, asked, said };
-        process.hears("held");
-        process
+        Process { child, asked, said }
     }
 
     /// Waits for a line that begins so; answers the rest of it.

@@ -2,7 +2,9 @@
 
 use zklock::{LockError, events::Noisy};
 
-use super::{ENDS, End, compare_async, compare_cancelled, failure, twins};
+use super::{
+    Around, ENDS, End, Fields, Tuple, Unit, compare_async, compare_cancelled, failure, twins,
+};
 use crate::support::pause;
 
 mod parameters {
@@ -140,30 +142,7 @@ fn tail_temporaries_drop_before_the_release() {
 
 /// Patterns that bind nothing.
 mod nothing {
-    use super::{LockError, pause, twins};
-
-    pub(super) struct Unit;
-    pub(super) struct Tuple();
-    pub(super) struct Fields {}
-    pub(super) struct Around(pub(super) Unit);
-
-    impl Drop for Unit {
-        fn drop(&mut self) {
-            zklock::events::record("unit");
-        }
-    }
-
-    impl Drop for Tuple {
-        fn drop(&mut self) {
-            zklock::events::record("tuple");
-        }
-    }
-
-    impl Drop for Fields {
-        fn drop(&mut self) {
-            zklock::events::record("fields");
-        }
-    }
+    use super::{Around, Fields, LockError, Tuple, Unit, pause, twins};
 
     twins! {
         pub(crate) async fn run(
@@ -181,7 +160,6 @@ mod nothing {
 
 #[test]
 fn parameters_of_which_nothing_is_bound_drop_once_and_before_the_release() {
-    use nothing::{Around, Fields, Tuple, Unit};
     let plain = || nothing::plain::run(Unit, Tuple(), Fields {}, Around(Unit));
     let guarded = || nothing::guarded::run(Unit, Tuple(), Fields {}, Around(Unit));
     compare_async(plain, guarded);

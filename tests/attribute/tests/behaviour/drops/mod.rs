@@ -49,6 +49,30 @@ macro_rules! twins {
 }
 use twins;
 
+// Of whose values no pattern binds anything.
+struct Unit;
+struct Tuple();
+struct Fields {}
+struct Around(Unit);
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        zklock::events::record("unit");
+    }
+}
+
+impl Drop for Tuple {
+    fn drop(&mut self) {
+        zklock::events::record("tuple");
+    }
+}
+
+impl Drop for Fields {
+    fn drop(&mut self) {
+        zklock::events::record("fields");
+    }
+}
+
 fn failure() -> Result<(), LockError> {
     Err(crate::support::failure())
 }
