@@ -19,7 +19,9 @@ pub(super) struct Known {
     returned: BTreeMap<i64, u64>,
     /// The lists that were asked for, by connection and request.
     lists: BTreeMap<(u64, u64), (String, List)>,
-    /// The lists of the children of a node that a session was shown, one after the other.
+    /// The lists that have arrived, by request, and are not read yet.
+    unread: BTreeMap<u64, (i64, String, List)>,
+    /// The lists of the children of a node that a session was shown, in the order in which they were read.
     shown: BTreeMap<(i64, String), Vec<List>>,
     /// For whom sessions were opened.
     labels: BTreeMap<i64, u64>,
@@ -46,7 +48,7 @@ struct List {
     asked: i64,
     /// The last transaction that the server knew that answered.
     served: i64,
-    /// When the answer arrived.
+    /// When the answer was read.
     at: u64,
 }
 
@@ -123,8 +125,17 @@ impl Machine {
             let path = node.or_else(|| list.as_ref().map(|(path, _)| path.clone()));
             self.known.refused.entry(session).or_default().push((self.now, path));
         }
-        if let Some((path, mut list)) = list {
-            list.at = self.now;
+        if let Some((path, list)) = list {
+            self.known.unread.insert(xid, (session, path, list));
+        }
+    }
+
+    /// Whoever asked reads the answer that arrived, or will never do so.
+    pub(super) fn reads(&mut self, xid: u64, read: bool) {
+        if let Some((session, path, list)) = self.known.unread.remove(&xid)
+            && read
+        {
+            let list = List { at: self.now, ..list };
             self.known.shown.entry((session, path)).or_default().push(list);
         }
     }

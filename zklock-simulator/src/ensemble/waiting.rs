@@ -148,6 +148,7 @@ impl Waiting {
         };
         client.slots.remove(&self.xid);
         machine.let_go(self.client);
+        machine.reads(self.xid, true);
         Poll::Ready(answer)
     }
 }
@@ -175,6 +176,7 @@ impl Drop for Waiting {
         }
         let (id, xid) = (self.client, self.xid);
         let waker = self.shared.act(|machine| {
+            machine.reads(xid, false);
             let client = machine.clients.get_mut(&id)?;
             let slot = client.slots.get_mut(&xid)?;
             slot.abandoned = true;
