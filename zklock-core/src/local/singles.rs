@@ -78,8 +78,8 @@ impl Singles {
     }
 
     /// A place on the connection for requests of one lock (these or `others`), while any of them is
-    /// pending. A new connection is chosen if there is none, or if it is down: the requests on that
-    /// one are lost, and will be sent again. On the same connection the order remains, so also while
+    /// pending. A new connection is chosen if there is none, or if it is down or full: the requests on that
+    /// one are lost or refused, and will be sent again. On the same connection the order remains, so also while
     /// the first one is being opened.
     pub fn assign<'a>(
         &self,
@@ -87,12 +87,13 @@ impl Singles {
         assign: impl FnOnce() -> LanePermit,
     ) -> (LanePermit, InOrder, SendTurn) {
         let now = |line: &Line| line.lane.clock().now();
-        let is_up = |line: &Line| line.lane.is_served_at(now(line));
+        let is_open =
+            |line: &Line| line.lane.is_served_at(now(line)) && !line.lane.node_load().is_full();
         let mut lines: Vec<_> = others.filter_map(Singles::line).collect();
         let mut common = self.lock();
         // Another thread may have assigned it meanwhile.
         lines.extend(common.line.upgrade());
-        let (lane_permit, line) = match lines.iter().rev().find(|line| is_up(line)) {
+        let (lane_permit, line) = match lines.iter().rev().find(|line| is_open(line)) {
             Some(line) => (line.lane.lane_permit(now(line)), line.clone()),
             None => {
                 let lane_permit = assign();

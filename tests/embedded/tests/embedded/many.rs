@@ -125,6 +125,34 @@ async fn a_session_holds_no_more_nodes_than_servers_bear_at_its_end() {
     assert!(start.elapsed() < Duration::from_secs(1));
 }
 
+/// Requests that promise an order go over one connection: until that is full.
+#[tokio::test(start_paused = true)]
+async fn fair_acquires_go_to_another_connection_when_theirs_is_full() {
+    const LONG: usize = 900;
+    const MANY: usize = 2_100;
+    let store = Embedded::new();
+    let name = format!("{:0>LONG$}", 0);
+    let held = on(&store).mutex(&*name).unwrap().acquire().await.unwrap();
+    let session = Session::embedded_builder(&store).max_connections(2).open().unwrap();
+    drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    for id in store.sessions() {
+        store.faults(id).delay_replies(Duration::from_millis(20));
+    }
+    let fair = session.mutex(&*name).unwrap().with_options(LockOptions::new().fair(true));
+    let waiting: Vec<_> = (0..MANY)
+        .map(|_| {
+            let fair = fair.clone();
+            crate::spawn(async move { fair.acquire().await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let refused = waiting.iter().filter(|waiting| waiting.is_finished()).count();
+    assert_eq!(refused, 0);
+    assert_eq!(contenders(&store, &format!("/zklock/{name}")).await.len(), MANY + 1);
+    waiting.iter().for_each(|waiting| waiting.abort());
+    drop(held);
+}
+
 /// Their nodes are in the queues of others, and are as many bytes.
 #[tokio::test(start_paused = true)]
 async fn a_session_waits_in_no_more_queues_than_servers_bear_at_its_end() {
