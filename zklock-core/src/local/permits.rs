@@ -190,6 +190,25 @@ impl<L: Lent, B, O> Decides<L, PermitRequest, B, O> for State<L, B, O> {
 }
 
 impl<L: Lent, B, O> State<L, B, O> {
+    /// A driver saw that fewer permits are left than it wants: callers that only try are told, but for those that
+    /// may get fewer, once one that only tries itself is out of their way.
+    pub fn lacks_room(
+        &mut self,
+        driver: u64,
+        busy: impl Fn() -> LockError,
+    ) -> Todo<L, PermitRequest> {
+        let Some(fetch) = self.fetching.filter(|fetch| fetch.driver == driver && fetch.once) else {
+            return self.met(driver, busy);
+        };
+        let told = |other: &Waiter<PermitRequest>, _| {
+            other.once && other.wants.permits >= fetch.wants.permits
+        };
+        let wake_all = self.callers.waiters.settle_where(told, |_| Err(busy()));
+        let mut todo = Todo { wake_all, ..Todo::default() };
+        self.adjust(&mut todo);
+        todo
+    }
+
     /// The number of permits that the waiter in a place needs, and the sum of those that are needed
     /// ahead of it; `None` if it was given them meanwhile.
     pub fn needed(&self, place: Place) -> Option<(u32, u64)> {

@@ -353,3 +353,25 @@ async fn a_try_has_the_lock_that_is_passed_on_to_somebody_who_gave_up() {
     assert!(next.await.is_err());
     drop(lock.try_acquire().await.unwrap());
 }
+
+/// The two do not know yet who holds the permits, because somebody slow has the inner lock.
+#[tokio::test(start_paused = true)]
+async fn a_try_for_one_permit_is_not_busy_because_another_wants_all() {
+    let (store, session) = store();
+    let printers = |session: &Session| session.semaphore("printers", 3).unwrap();
+    let slow = on(&store);
+    let held = printers(&on(&store)).acquire().await.unwrap();
+    drop(printers(&slow).acquire().await.unwrap());
+    let mine = printers(&session);
+    drop(mine.acquire().await.unwrap());
+    store.faults(slow.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(50));
+    let other = printers(&slow);
+    let other = crate::spawn(async move { other.acquire().await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let all = mine.clone();
+    let all = crate::spawn(async move { all.try_acquire_many(3).await.map(drop) });
+    tokio::task::yield_now().await;
+    let one = mine.try_acquire().await.unwrap();
+    assert!(all.await.unwrap().unwrap_err().is_busy());
+    drop((other.await.unwrap().unwrap(), one, held));
+}

@@ -62,7 +62,8 @@ impl Queue<Permits> {
             while let Some(other) = obstacle.filter(|_| self.lock().state.anybody_tries()) {
                 match self.find_holder(&other, permits).await {
                     Ok(Some(holder)) if before.as_ref() == Some(&holder.0) => {
-                        self.turn_away(fetch, holder.1);
+                        let busy = || holder.1.clone();
+                        drop(self.decide(|state| state.lacks_room(fetch.driver, busy)));
                         break;
                     }
                     Ok(found) => {
