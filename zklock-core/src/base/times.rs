@@ -197,6 +197,10 @@ pub const CONTENDER: Duration = ms(5);
 /// the lock meanwhile, and there is nothing to end.
 pub const LINGERING: Duration = s(1);
 
+/// How often a process looks at most whether somebody is still behind its readers, after it was told of a
+/// change: those who come to a busy lock, and leave it, are many.
+pub const CLOSED: Duration = ms(100);
+
 /// How many times, and at which intervals, a caller that only tries looks whether a permit is left
 /// while another contender is about to take one.
 pub const PERMIT_LEFT: (u32, Duration) = (20, ms(10));

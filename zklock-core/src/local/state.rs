@@ -287,10 +287,15 @@ impl<L: Lent, B, O> State<L, B, O> {
 
     /// Keeps the node for a while, though nobody here wants it.
     fn linger(&mut self, todo: &mut Todo<L>, lease: Arc<L>, mode: Mode, until: Instant) {
+        self.accompany(todo, &lease);
+        self.phase = Phase::Lingering { lease, mode, until };
+    }
+
+    /// From now on somebody watches for contenders behind the node.
+    fn accompany(&mut self, todo: &mut Todo<L>, lease: &Arc<L>) {
         if !std::mem::replace(&mut self.accompanied, true) {
             todo.rare().accompany = Some(lease.clone());
         }
-        self.phase = Phase::Lingering { lease, mode, until };
     }
 
     /// Lets a waiter in beside those that hold the lock already, if any.

@@ -943,3 +943,105 @@ async fn a_writer_that_is_nested_in_a_mutex_does_not_step_down() {
     drop(nested);
     assert!(other.await.unwrap().is_valid());
 }
+
+/// A writer of another process keeps newcomers out, and gives up. The node has not lingered.
+#[tokio::test(start_paused = true)]
+async fn readers_enter_beside_those_who_read_when_a_writer_elsewhere_has_given_up() {
+    for options in [LockOptions::default(), LockOptions::default().linger(Duration::from_secs(5))] {
+        let (store, session) = store();
+        let mine = lock(&session).with_options(options);
+        let reading = mine.read().await.unwrap();
+        let writer = lock(&on(&store));
+        let writing =
+            crate::spawn(
+                async move { writer.write_timeout(Duration::from_secs(1)).await.map(drop) },
+            );
+        // Past the limit of handoffs, and its node is there.
+        settle().await;
+        let start = Instant::now();
+        let next = crate::spawn(async move { mine.read_timeout(Duration::from_secs(5)).await });
+        settle().await;
+        assert!(!next.is_finished(), "a reader passes a writer that waits");
+        let next = next.await.unwrap().unwrap();
+        assert!(start.elapsed() < Duration::from_millis(1_200), "{:?}", start.elapsed());
+        assert!(writing.await.unwrap().unwrap_err().is_busy());
+        assert!(reading.is_valid() && next.node_path() == reading.node_path());
+        drop((reading, next));
+    }
+}
+
+/// Nobody waited when it gave up.
+#[tokio::test(start_paused = true)]
+async fn a_try_to_read_is_not_busy_because_of_a_writer_that_has_given_up() {
+    let (store, session) = store();
+    let reading = lock(&session).read().await.unwrap();
+    let writer = lock(&on(&store));
+    let writing =
+        crate::spawn(async move { writer.write_timeout(Duration::from_secs(1)).await.map(drop) });
+    settle().await;
+    let tries = || {
+        let lock = lock(&session);
+        crate::spawn(async move { lock.try_read().await.map(drop) })
+    };
+    assert!(tries().await.unwrap().unwrap_err().is_busy());
+    assert!(writing.await.unwrap().unwrap_err().is_busy());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    tries().await.unwrap().unwrap();
+    drop(reading);
+}
+
+/// A session that sets no watch any more looks from time to time.
+#[tokio::test(start_paused = true)]
+async fn readers_enter_where_there_is_no_room_for_another_watch_too() {
+    let (store, other) = store();
+    let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
+    let mine = lock(&session);
+    let reading = mine.read().await.unwrap();
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for number in 0..160 {
+        let name = if number < 120 { format!("{number:0>900}") } else { number.to_string() };
+        held.push(other.mutex(&*name).unwrap().acquire().await.unwrap());
+        let mutex = session.mutex(&*name).unwrap();
+        waiting.push(crate::spawn(async move { drop(mutex.acquire().await) }));
+    }
+    settle().await;
+    for _ in 0..10 {
+        let mut events = session.site("b").unwrap().events();
+        waiting.push(crate::spawn(async move { drop(events.next().await) }));
+    }
+    settle().await;
+    let writer = lock(&on(&store));
+    let writing =
+        crate::spawn(async move { writer.write_timeout(Duration::from_secs(1)).await.map(drop) });
+    settle().await;
+    let start = Instant::now();
+    let next = crate::spawn(async move { mine.read_timeout(Duration::from_secs(20)).await });
+    let next = next.await.unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(writing.await.unwrap().unwrap_err().is_busy());
+    waiting.iter().for_each(|waiting| waiting.abort());
+    drop((reading, next, held));
+}
+
+/// The session of those who read is used no more by then, because a node of another lock cannot be deleted.
+#[tokio::test(start_paused = true)]
+async fn readers_enter_in_the_next_session_when_a_writer_elsewhere_has_given_up() {
+    let (store, session) = store();
+    let reading = lock(&session).read().await.unwrap();
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/b/").times(u64::MAX);
+    store.faults(session.zookeeper_session().unwrap().id).inject(refused);
+    let writer = lock(&on(&store));
+    let writing =
+        crate::spawn(async move { writer.write_timeout(Duration::from_secs(1)).await.map(drop) });
+    settle().await;
+    let (start, next) = (Instant::now(), lock(&session));
+    let next = crate::spawn(async move { next.read_timeout(Duration::from_secs(5)).await });
+    settle().await;
+    other.release().await.unwrap_err();
+    let next = next.await.unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_millis(1_200), "{:?}", start.elapsed());
+    assert!(writing.await.unwrap().unwrap_err().is_busy());
+    assert!(reading.is_valid() && next.node_path() != reading.node_path());
+    drop((reading, next));
+}

@@ -66,10 +66,9 @@ impl Queue<Locks> {
         };
         let watching = async {
             let mut watch: Option<Watch> = None;
-            let mut look_again = self.now();
-            // If there are too many watches, no node lingers.
+            let (mut looked, mut look_again) = (self.now(), self.now());
             let Some(_watching) = lease.generation().watches().take([self.path()]) else {
-                return self.looked_behind(&lease, Some(true));
+                return self.look_now_and_then(&lease).await;
             };
             loop {
                 if watch.is_none() {
@@ -86,7 +85,8 @@ impl Queue<Locks> {
                         Err(_) => None,
                     };
                     self.looked_behind(&lease, behind);
-                    look_again = self.now() + lease.generation().long_wait();
+                    looked = self.now();
+                    look_again = looked + lease.generation().long_wait();
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
                 changed.as_mut().enable();
@@ -117,6 +117,10 @@ impl Queue<Locks> {
                 };
                 // Notifications have been seen to get lost.
                 if or(fired, other).await || self.now() >= look_again {
+                    // Many may come and go behind those who read.
+                    if self.lock().state.is_closed(&lease) {
+                        self.session().clock().sleep_until(looked + times::CLOSED).await;
+                    }
                     watch = None;
                 }
             }
@@ -127,6 +131,20 @@ impl Queue<Locks> {
         };
         if catch(self.layout(), or(stopped, watching)).await.is_err() {
             self.looked_behind(&lease, Some(true));
+        }
+    }
+
+    /// What the companion does if there are too many watches: no node lingers, and readers who wait enter late.
+    async fn look_now_and_then(self: &Arc<Self>, lease: &Arc<Lease>) {
+        loop {
+            self.looked_behind(lease, Some(true));
+            if self.linger_on(lease, false).is_none() {
+                return;
+            }
+            self.session().clock().sleep(lease.generation().slow_look()).await;
+            if self.is_anybody_behind(lease).await == Some(false) {
+                self.looked_behind(lease, Some(false));
+            }
         }
     }
 

@@ -44,6 +44,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             } else {
                 if behind {
                     self.behind = Some(true);
+                    // Those who wait here, or come later, enter when that one has gone.
+                    self.accompany(&mut todo, lease);
                 }
                 todo.wake_all.extend(self.callers.turn_away(|| by.busy(lease)));
             }
@@ -58,6 +60,11 @@ impl<L: Lent, B, O> State<L, B, O> {
             todo.release = self.renew(&mut todo);
         }
         todo
+    }
+
+    /// Whether the node is kept, and readers who come do not enter because somebody is behind it.
+    pub fn is_closed(&self, lease: &Arc<L>) -> bool {
+        self.behind == Some(true) && self.phase.stands_on(lease)
     }
 
     /// The companion of a node has looked behind it; `None` if nobody replied.
@@ -79,11 +86,13 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             // Readers that waited because of somebody behind the node enter when that one has gone.
             Phase::Held { mode: Mode::Read, .. }
-                if behind == Some(false)
-                    && next == Some(Mode::Read)
-                    && lease.may_stay(by.now()) =>
+                if behind == Some(false) && next == Some(Mode::Read) =>
             {
-                self.grant_first(&mut todo, (lease.clone(), Mode::Read), true, by);
+                if lease.is_retired() {
+                    drop(self.renew(&mut todo));
+                } else if lease.may_stay(by.now()) {
+                    self.grant_first(&mut todo, (lease.clone(), Mode::Read), true, by);
+                }
             }
             _ => {}
         }
