@@ -87,8 +87,10 @@ impl LockOptions {
         LockOptions::UNSET
     }
 
-    /// Sets the longest time of one try. A call makes at most `retries` tries of at most `timeout`
-    /// each, so it waits at most `timeout × retries` (2 × 2 s = 4 s by default).
+    /// Sets the longest time of one try. An annotated function, a template and
+    /// [`acquire_tries`](crate::lock::Mutex::acquire_tries) make at most `retries` tries, so they wait at
+    /// most `timeout × retries` (2 × 2 s = 4 s by default); `try_acquire` makes one. The methods `acquire`,
+    /// `read` and `write` of a lock wait without a limit, whatever this option says.
     ///
     /// The time for which the machine is suspended counts, but the timers of the system stand still
     /// meanwhile: a call that waits then may end late by up to that time, and not early. How long a

@@ -10,7 +10,8 @@ use crate::lock::any::{AnyGuard, AnyLock};
 use crate::lock::multi::{MultiGuard, MultiLock};
 
 impl AnyLock {
-    /// Acquires the lock, and blocks this thread until it is granted.
+    /// Acquires the lock, and blocks this thread until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`blocking_acquire_tries`](AnyLock::blocking_acquire_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -93,7 +94,8 @@ impl MultiLock {
         self.members().first().map_or("", |member| member.name().as_str())
     }
 
-    /// Acquires all locks, and blocks this thread until they are granted.
+    /// Acquires all locks, and blocks this thread until they are granted, without a limit: the options
+    /// `timeout` and `retries` count for [`blocking_acquire_tries`](MultiLock::blocking_acquire_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -17,7 +17,8 @@ fn enter<K: Kind>(lock: &NamedLock, patience: impl Patience) -> Result<Guard<K>,
 }
 
 impl Mutex {
-    /// Acquires the lock, and blocks this thread until it is granted.
+    /// Acquires the lock, and blocks this thread until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`blocking_acquire_tries`](Mutex::blocking_acquire_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -91,7 +92,8 @@ impl Mutex {
 }
 
 impl RwLock {
-    /// Acquires the lock for reading, and blocks this thread until it is granted.
+    /// Acquires the lock for reading, and blocks this thread until it is granted, without a limit: the
+    /// options `timeout` and `retries` count for [`blocking_read_tries`](RwLock::blocking_read_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -165,7 +167,9 @@ impl RwLock {
         enter(self.named(), self.tries())
     }
 
-    /// Acquires the lock for writing, and blocks this thread until it is granted.
+    /// Acquires the lock for writing, and blocks this thread until it is granted, without a limit: the
+    /// options `timeout` and `retries` count for
+    /// [`blocking_write_tries`](RwLock::blocking_write_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -10,7 +10,8 @@ use crate::local::wait::{Forever, Patience};
 use crate::lock::semaphore::Semaphore;
 
 impl Semaphore {
-    /// Acquires one permit, and blocks this thread until it is granted.
+    /// Acquires one permit, and blocks this thread until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`blocking_acquire_tries`](Semaphore::blocking_acquire_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -26,7 +27,9 @@ impl Semaphore {
         self.blocking_acquire_many(1)
     }
 
-    /// Acquires several permits, all or none, and blocks this thread until they are granted.
+    /// Acquires several permits, all or none, and blocks this thread until they are granted, without a
+    /// limit: the options `timeout` and `retries` count for
+    /// [`blocking_acquire_many_tries`](Semaphore::blocking_acquire_many_tries).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -73,7 +73,8 @@ impl Deref for AnyLock {
 }
 
 impl AnyLock {
-    /// Acquires the lock, and waits until it is granted.
+    /// Acquires the lock, and waits until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`acquire_tries`](AnyLock::acquire_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

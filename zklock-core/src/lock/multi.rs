@@ -106,7 +106,8 @@ impl MultiLock {
         &self.members
     }
 
-    /// Acquires all members, and waits until they are granted.
+    /// Acquires all members, and waits until they are granted, without a limit: the options
+    /// `timeout` and `retries` count for [`acquire_tries`](MultiLock::acquire_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

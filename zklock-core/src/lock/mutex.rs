@@ -101,7 +101,8 @@ impl Mutex {
         Mutex(self.0.with_driver(driver, &[Mode::Mutex]))
     }
 
-    /// Acquires the lock, and waits until it is granted.
+    /// Acquires the lock, and waits until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`acquire_tries`](Mutex::acquire_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -111,7 +111,8 @@ impl RwLock {
         RwLock(self.0.with_driver(driver, &[Mode::Read, Mode::Write]))
     }
 
-    /// Acquires the lock for reading, and waits until it is granted.
+    /// Acquires the lock for reading, and waits until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`read_tries`](RwLock::read_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -211,7 +212,8 @@ impl RwLock {
         self.0.enter(Caller::task(), self.tries(), true).await
     }
 
-    /// Acquires the lock for writing, and waits until it is granted.
+    /// Acquires the lock for writing, and waits until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`write_tries`](RwLock::write_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -159,7 +159,8 @@ impl Semaphore {
         self.0.queue.limit().read()
     }
 
-    /// Acquires one permit, and waits until it is granted.
+    /// Acquires one permit, and waits until it is granted, without a limit: the options
+    /// `timeout` and `retries` count for [`acquire_tries`](Semaphore::acquire_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -180,7 +181,8 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Acquires several permits, all or none, and waits until they are granted.
+    /// Acquires several permits, all or none, and waits until they are granted, without a limit: the
+    /// options `timeout` and `retries` count for [`acquire_many_tries`](Semaphore::acquire_many_tries).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
