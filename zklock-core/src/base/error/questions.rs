@@ -110,6 +110,10 @@ impl LockError {
     /// Returns whether trying again is useless without a change of the program or its
     /// configuration.
     ///
+    /// `false` does not mean that trying again is harmless: after `Lost`, `Revoked` and `HeldTooLong` the
+    /// body may have taken effect ([`body`](LockError::body)). Nor that it helps: `Closing` is not
+    /// permanent, but a closed session does not open again.
+    ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// assert!(session.mutex("orders/..").is_err_and(|error| error.is_permanent()));
