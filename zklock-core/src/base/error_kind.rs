@@ -24,7 +24,9 @@ pub enum ErrorKind {
     Busy,
     /// The lease ran out, the ZooKeeper session ended, or the node was deleted.
     Lost,
-    /// ZooKeeper could not be reached, or did not answer in time.
+    /// ZooKeeper could not be reached, or did not answer in time. Also where the session's connections have
+    /// no room for another node, where a quota is used up, and where others deleted the node again and again.
+    /// A fenced write that fails with it may have been applied.
     Unavailable,
     /// The session is draining or closed.
     Closing,

@@ -55,7 +55,9 @@ pub enum RequestError {
     )]
     LocalSession,
     /// The nodes of this session take as many bytes as servers bear at its end, so this one was not asked for.
-    #[error("this connection holds as many nodes as ZooKeeper bears at the end of its session")]
+    #[error(
+        "this connection has no room for another node: release locks, or raise `max_connections`"
+    )]
     TooManyNodes,
     /// One operation of a `multi` failed, so none was applied.
     #[error("operation {index}: {error}")]

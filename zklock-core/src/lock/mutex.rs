@@ -135,7 +135,8 @@ impl Mutex {
     /// - [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`], [`ErrorKind::Exhausted`],
     /// - [`ErrorKind::Busy`] if a node is in the way that no session removes,
     /// - [`ErrorKind::Unavailable`] if the own node was deleted again and again
-    ///   ([`requeue`](crate::base::options::LockOptions::requeue)), or a quota is used up.
+    ///   ([`requeue`](crate::base::options::LockOptions::requeue)), a quota is used up, or the session's
+    ///   connections have no room for another node.
     ///
     /// # Cancel safety
     ///

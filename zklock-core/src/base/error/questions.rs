@@ -61,7 +61,8 @@ impl LockError {
         self.0.kind == ErrorKind::HeldTooLong
     }
 
-    /// Returns whether ZooKeeper could not be reached, or did not answer in time.
+    /// Returns whether ZooKeeper could not be reached, or did not answer in time, or the failure is another
+    /// one of the kind [`Unavailable`](ErrorKind::Unavailable).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
