@@ -30,6 +30,7 @@
 //! | [`ZkLockTemplate`], [`execute`], [`LockTemplate`] | a block of code under a lock |
 //! | [`Mutex`], [`RwLock`], [`Semaphore`], [`MultiLock`] | the locks, made by a [`Session`] |
 //! | [`Guard`], [`GuardView`], [`current`] | a held lock: its fencing token, whether it is valid, when it is lost |
+//! | [`carry`], [`carry_sync`] | a spawned task, or a closure on another thread, that belongs to the body |
 //! | [`Session`], [`SessionBuilder`], [`SessionRegistry`] | connections to ZooKeeper, and where the attribute finds them |
 //! | [`LockOptions`] | how a lock is acquired and held |
 //! | [`LockError`], [`ErrorKind`] | why a lock could not be acquired, or what happened to the body |

@@ -386,7 +386,7 @@ pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
     inside(current(), body)
 }
 
-/// Like [`carry`], for a closure that runs on another thread.
+/// Like [`carry`], for a closure that runs on another thread, as in `spawn_blocking`.
 ///
 /// ```
 /// let answer = std::thread::spawn(zklock::carry_sync(|| 42)).join();
