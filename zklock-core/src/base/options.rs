@@ -182,9 +182,9 @@ impl LockOptions {
     /// delete another of its nodes: that session ends with its last node. Nor does a node linger that
     /// was created for callers without this option, because it does not tell others that it may be idle.
     ///
-    /// It has two costs. If a process dies while its node lingers, others wait for one session
-    /// timeout, and then for the [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller
-    /// in another process that only tries finds a node that nobody uses: zklock waits at most 100 ms for
+    /// It has two costs. If a process dies while its node lingers, others wait for up to the session
+    /// timeout and two ticks of the server (14 s by default), and then for the
+    /// [`lock_delay`](LockOptions::lock_delay), if there is one. And a caller in another process that only tries finds a node that nobody uses: zklock waits at most 100 ms for
     /// such a node to be deleted, while Curator and kazoo do not wait. So a lock with this option refuses `try_acquire`.
     ///
     /// ```

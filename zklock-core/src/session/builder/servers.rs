@@ -30,8 +30,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the session timeout to request, 10 s by default: how long after a crash of this process
-    /// its locks become free. The server may grant a different timeout, within its own limits;
+    /// Sets the session timeout to request, 10 s by default: after a crash of this process, its locks
+    /// become free within this time and two ticks of the server (14 s). The server may grant a different timeout, within its own limits;
     /// [`Session::timing`] returns the granted one.
     ///
     /// ```
