@@ -558,8 +558,8 @@ pub fn current() -> Current {
 /// Returns whether the caller runs in a body that holds the lock `name`, and the lock is certainly
 /// held now; for assertions.
 ///
-/// `name` is the complete name, with the namespace and with all values filled in: the lock that
-/// `"items/{id}"` names for the id 0 is `items/0`. A lock that another task holds does not count.
+/// `name` is the complete name, with the namespace and with all values filled in and escaped, as
+/// `lock_name!` does: the lock that `"items/{id}"` names for the id 0 is `items/0`. A lock that another task holds does not count.
 /// For a name that is not accepted, the result is false. Who holds the lock in ZooKeeper,
 /// [`Site::contenders`](crate::inspect::Site::contenders) tells.
 ///
