@@ -283,7 +283,7 @@ impl LockOptions {
     }
 
     /// Sets when a guard counts as lost if the connection to ZooKeeper fails. With
-    /// [`StopAt::Suspect`] this is as soon as the session is not connected, or no commit was
+    /// [`StopAt::Suspect`] this is as soon as the session is not connected, or no write was
     /// answered for a third of the session timeout; the guard stays lost if the connection comes
     /// back. `is_valid()` is then false, `lost()` resolves, and a body ends as
     /// [`on_lost`](LockOptions::on_lost) says. Every short outage then costs the guard.
@@ -291,7 +291,7 @@ impl LockOptions {
     /// The node is deleted when the guard is released or dropped, and until then others wait. The
     /// lock is not passed to the next task, and does not linger. Tasks of one process share a node
     /// only with those that have the same value; a nested guard uses that of the outermost one.
-    /// With `Suspect`, a lock is granted only if a commit was answered within the last sixth of the
+    /// With `Suspect`, a lock is granted only if a write was answered within the last sixth of the
     /// session timeout.
     ///
     /// ```

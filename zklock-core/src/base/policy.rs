@@ -189,7 +189,7 @@ impl Handoffs {
 
 /// When a guard counts as lost if the connection to ZooKeeper fails.
 ///
-/// A session is *suspect* while it is not connected, and while it holds a lock and no commit was
+/// A session is *suspect* while it is not connected, and while it holds a lock and no write was
 /// answered for a third of the session timeout. A held lock is *lost* when its lease runs out,
 /// shortly before ZooKeeper can give the lock to somebody else.
 ///

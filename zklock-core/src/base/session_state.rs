@@ -18,10 +18,10 @@ pub enum SessionState {
     /// longer used for new locks (the server refused a deletion, or differs from its leader). What is
     /// held in one that is only no longer used stays held.
     Connecting,
-    /// Connected, and a commit was answered within the last third of the session timeout, if a lock
+    /// Connected, and a write was answered within the last third of the session timeout, if a lock
     /// is held.
     Connected,
-    /// Suspect: not connected, or, while a lock is held, no commit was answered for a third of the
+    /// Suspect: not connected, or, while a lock is held, no write was answered for a third of the
     /// session timeout. Held locks stay held until their lease runs out, unless they
     /// [stop at this point](crate::base::policy::StopAt::Suspect).
     Suspended,

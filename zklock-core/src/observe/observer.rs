@@ -46,7 +46,7 @@ pub enum GrantedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// No commit was answered in time, so the lease ran out.
+    /// No write was answered in time, so the lease ran out.
     Silence,
     /// The session became suspect, and the lock is lost at that point
     /// ([`StopAt::Suspect`](crate::base::policy::StopAt::Suspect)).
