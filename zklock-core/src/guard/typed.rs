@@ -314,13 +314,8 @@ impl<K: Kind> Guard<K> {
 
     /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
     /// waiter of this process. If ZooKeeper does not answer, this usually takes at most the session
-    /// timeout and two ticks: by then the servers have ended the session, and deleted the node with it.
-    /// A tick that the builder is [not told](crate::session::SessionBuilder::tick_time) counts as half
-    /// the session timeout, so that is 20 s by default, and 14 s with a `tick_time` of 2 s. It takes half
-    /// a session timeout more in layouts without unique node names, such as
-    /// [`OneNode`](crate::layout::OneNode), with `lock_delay` or `hold_at_least`, and where the limit of
-    /// handoffs is reached and this process first asks whether another one waits. `docs/lost.md` lists
-    /// the rare cases in which it takes longer.
+    /// timeout and two ticks:
+    /// [how long](https://github.com/zklock/zklock/blob/main/docs/lost.md#how-long-a-release-takes).
     ///
     /// While others of this process hold it as well, by a nested call or for reading, and with
     /// [`linger`](crate::base::options::LockOptions::linger), the node stays, and this does not wait.

@@ -32,15 +32,8 @@ pub use rules::{Flaw, LONGEST_NAME, check_literal};
 /// The path is the one that a Java or Python service writes: under the root `/zklock`,
 /// `"/zklock/orders/" + id` there and `"orders/{id}"` here are one lock, for every id that can be a
 /// path segment as it is, such as `7`, `007`, `-5`, any UUID or `größe 4`. Everything else is
-/// escaped, as `~XX` for each byte of its UTF-8:
-///
-/// | in a value | becomes | because |
-/// | --- | --- | --- |
-/// | `/` | `~2F` | it would add a segment |
-/// | U+0000–001F, U+007F–009F, U+E000–F8FF, U+FFF0–FFFF, all above U+FFFF | `~00`, `~C2~80`, … | ZooKeeper refuses them |
-/// | `~` before two of the digits 0–9 and A–F | `~7E` | it would look like an escape |
-/// | `.` and `..`, as a whole segment | `~2E`, `~2E.` | ZooKeeper refuses them |
-/// | `locks` and `leases`, as a whole segment | `~6Cocks`, `~6Ceases` | Curator's semaphore keeps its nodes there |
+/// escaped, as `~XX` for each byte of its UTF-8: a slash becomes `~2F`, and
+/// [the guide lists the others](https://github.com/zklock/zklock/blob/main/docs/sharing.md#names).
 ///
 /// Two different values never give the same name, and an escape can be decoded. The literal text of
 /// a program is never escaped, but checked. These are errors: an empty name, an empty value, an
