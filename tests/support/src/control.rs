@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Control {
     stop: Arc<AtomicBool>,
     worst: Arc<[AtomicU64; 3]>,
+    /// When timers and answers were late by more than [`BOUND`], and by how much.
+    late: Arc<Mutex<Vec<(Instant, Duration)>>>,
     /// Whether the test itself may make answers late.
     behind_proxy: bool,
     threads: Vec<JoinHandle<()>>,
@@ -40,6 +42,7 @@ impl Control {
         let mut control = Control {
             stop: Arc::default(),
             worst: Arc::default(),
+            late: Arc::default(),
             behind_proxy: false,
             threads: Vec::new(),
         };
@@ -101,12 +104,23 @@ impl Control {
     }
 
     fn measure(&mut self, what: usize, mut once: impl FnMut() -> Duration + Send + 'static) {
-        let (stop, worst) = (self.stop.clone(), self.worst.clone());
+        let (stop, worst, late) = (self.stop.clone(), self.worst.clone(), self.late.clone());
         self.threads.push(thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                worst[what].fetch_max(nanos(once()), Ordering::Relaxed);
+                let took = once();
+                worst[what].fetch_max(nanos(took), Ordering::Relaxed);
+                if took > BOUND {
+                    locked(&late).push((Instant::now(), took));
+                }
             }
         }));
+    }
+
+    /// By how much a timer or an answer was late at most since then, if by more than [`BOUND`]. It is known 200 ms
+    /// later.
+    pub fn late_since(&self, start: Instant) -> Option<Duration> {
+        let late = locked(&self.late);
+        late.iter().filter(|(at, _)| *at >= start).map(|(_, took)| *took).max()
     }
 
     /// How long an answer took at most so far.
@@ -258,6 +272,10 @@ impl Waits {
         self.0 = now;
         (lately, in_all)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn nanos(duration: Duration) -> u64 {
