@@ -20,10 +20,10 @@ pub(crate) struct Losses(pub(crate) WeakUnboundedSender<Value>);
 
 impl Observer for Losses {
     fn event(&self, event: &Event) {
-        if let Event::Lost { lock, czxid, why, .. } = event
+        if let Event::Lost { lock, czxid, reason, .. } = event
             && let Some(output) = self.0.upgrade()
         {
-            let (czxid, why) = (format!("{czxid:x}"), format!("{why:?}"));
+            let (czxid, why) = (format!("{czxid:x}"), format!("{reason:?}"));
             let loss = json!({ "event": "loss", "lock": &**lock, "czxid": czxid, "why": why,
                 "at_ns": now_ns() });
             // Fails once nobody reads any more.

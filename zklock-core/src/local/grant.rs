@@ -297,7 +297,7 @@ impl Grant {
             mode: self.mode,
             czxid,
             token: Some(self.token),
-            why: LossReason::Revoked,
+            reason: LossReason::Revoked,
         });
     }
 

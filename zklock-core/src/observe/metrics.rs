@@ -46,12 +46,13 @@ pub struct Metric {
     pub kind: MetricKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What it counts or measures, and the values of `outcome`.
+    /// What it counts or measures, and the values of `outcome` and `reason`.
     pub about: &'static str,
 }
 
 const LOCK: &[&str] = &["pattern", "mode"];
 const ENDED: &[&str] = &["pattern", "mode", "outcome"];
+const LOSSES: &[&str] = &["pattern", "mode", "reason"];
 
 macro_rules! table {
     ($($constant:ident $kind:ident $name:literal $labels:expr, $about:literal;)*) => {
@@ -74,7 +75,7 @@ table! {
     RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
     HANDOFFS Counter "zklock_handoffs_total" LOCK, "Locks that a holder passed to the next caller of its process.";
     SUSPECT Counter "zklock_suspect_total" LOCK, "Held locks whose session became suspect.";
-    LOST Counter "zklock_lost_total" ENDED, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, `broken` by this process, or because a body ended when somebody asked for the release (`revoked`): that one was held to the end.";
+    LOST Counter "zklock_lost_total" LOSSES, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, `broken` by this process, or because a body ended when somebody asked for the release (`revoked`): that one was held to the end.";
     REVOKED Counter "zklock_revoked_total" LOCK, "Held locks whose release somebody asked for.";
     HELD_TOO_LONG Counter "zklock_overtime_total" LOCK, "Locks that were held for longer than `hold_at_most`.";
     STUCK Counter "zklock_stuck_nodes_total" &[], "Nodes that the server refused to delete.";
@@ -134,8 +135,8 @@ pub(super) fn use_of(pattern: &'static str, mode: &'static str) {
     for outcome in ["busy", "unavailable"] {
         counter!(ACQUIRES, "pattern" => pattern, "mode" => mode, "outcome" => outcome).increment(0);
     }
-    for why in REASONS {
-        counter!(LOST, "pattern" => pattern, "mode" => mode, "outcome" => why).increment(0);
+    for reason in REASONS {
+        counter!(LOST, "pattern" => pattern, "mode" => mode, "reason" => reason).increment(0);
     }
 }
 
@@ -172,8 +173,7 @@ impl Observer for Counting {
             }
             Event::NotAcquired { pattern, mode, error, waited: time, .. } => {
                 use_of(pattern, mode.as_str());
-                let why = outcome(error);
-                count_end(ACQUIRES, pattern, *mode, why);
+                count_end(ACQUIRES, pattern, *mode, outcome(error));
                 waited(*time, pattern, *mode, "failed");
             }
             Event::Cancelled { pattern, mode, waited: time, .. } => {
@@ -197,9 +197,9 @@ impl Observer for Counting {
             // The node of somebody who still waits: nobody was granted anything.
             Event::Suspect { token: None, .. } | Event::Lost { token: None, .. } => {}
             Event::Suspect { pattern, mode, .. } => count(SUSPECT, pattern, *mode),
-            Event::Lost { pattern, mode, why, .. } => {
+            Event::Lost { pattern, mode, reason, .. } => {
                 let [silence, suspect, ended, deleted, broken, revoked] = REASONS;
-                let why = match why {
+                let reason = match reason {
                     LossReason::Silence => silence,
                     LossReason::Suspect => suspect,
                     LossReason::SessionEnded => ended,
@@ -207,7 +207,9 @@ impl Observer for Counting {
                     LossReason::Broken => broken,
                     LossReason::Revoked => revoked,
                 };
-                count_end(LOST, pattern, *mode, why);
+                let mode = mode.as_str();
+                counter!(LOST, "pattern" => *pattern, "mode" => mode, "reason" => reason)
+                    .increment(1);
             }
             Event::Revoked { pattern, mode, .. } => count(REVOKED, pattern, *mode),
             Event::HeldTooLong { pattern, mode, .. } => count(HELD_TOO_LONG, pattern, *mode),
@@ -301,8 +303,8 @@ mod tests {
             };
             assert_eq!(count(ACQUIRES, " unavailable"), Some(0), "{counters:?}");
             assert_eq!(count(SUSPECT, ""), Some(0), "{counters:?}");
-            for why in REASONS {
-                assert_eq!(count(LOST, &format!(" {why}")), Some(0), "{counters:?}");
+            for reason in REASONS {
+                assert_eq!(count(LOST, &format!(" {reason}")), Some(0), "{counters:?}");
             }
         }
     }

@@ -40,7 +40,8 @@ pub enum GrantedBy {
 /// ```
 /// use zklock::LossReason;
 ///
-/// let is_our_network = |why: LossReason| matches!(why, LossReason::Silence | LossReason::Suspect);
+/// let is_our_network =
+///     |reason: LossReason| matches!(reason, LossReason::Silence | LossReason::Suspect);
 /// assert!(is_our_network(LossReason::Silence) && !is_our_network(LossReason::Deleted));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +73,7 @@ pub enum LossReason {
 /// fn line(event: &Event) -> Option<String> {
 ///     match event {
 ///         Event::Acquired { lock, waited, .. } => Some(format!("{lock} after {waited:?}")),
-///         Event::Lost { lock, why, .. } => Some(format!("{lock} lost: {why:?}")),
+///         Event::Lost { lock, reason, .. } => Some(format!("{lock} lost: {reason:?}")),
 ///         _ => None,
 ///     }
 /// }
@@ -214,7 +215,7 @@ pub enum Event {
         /// [`LossReason::Revoked`], that of the caller whose body ended.
         token: Option<FencingToken>,
         /// The reason.
-        why: LossReason,
+        reason: LossReason,
     },
     /// A lock was held for longer than its
     /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). An async body is dropped,

@@ -404,14 +404,14 @@ async fn a_holder_is_not_broken_by_who_gave_that_up() {
     faults.release();
     outside.delete(guard.node_path()).await.unwrap();
     guard.lost().await;
-    let why = loop {
+    let reason = loop {
         match of_lock(&told) {
-            Event::Lost { why, .. } => break why,
+            Event::Lost { reason, .. } => break reason,
             Event::Acquired { .. } => {}
             event => panic!("{event:?}"),
         }
     };
-    assert_eq!(why, LossReason::Deleted);
+    assert_eq!(reason, LossReason::Deleted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -424,10 +424,10 @@ async fn a_loss_says_why() {
     };
     let lost = || loop {
         match of_lock(&told) {
-            Event::Lost { lock, mode, czxid, token, why, .. } => {
+            Event::Lost { lock, mode, czxid, token, reason, .. } => {
                 let token = token.unwrap();
                 assert_eq!((mode, token.czxid()), (Mode::Write, czxid));
-                return (lock.to_string(), token, why);
+                return (lock.to_string(), token, reason);
             }
             Event::Acquired { .. } | Event::Released { .. } => {}
             event => panic!("{event:?}"),
@@ -489,8 +489,8 @@ async fn a_loss_says_why() {
     let mut losses = Vec::new();
     loop {
         match told.recv_timeout(60 * SECOND).unwrap() {
-            Event::Lost { lock, mode, czxid, token, why, .. } => {
-                assert_eq!((&*lock, mode, why), ("e", Mode::Read, LossReason::Revoked));
+            Event::Lost { lock, mode, czxid, token, reason, .. } => {
+                assert_eq!((&*lock, mode, reason), ("e", Mode::Read, LossReason::Revoked));
                 assert_eq!(token.map(|token| token.czxid()), Some(czxid));
                 losses.extend(token);
             }
@@ -551,8 +551,8 @@ async fn a_loss_that_its_holder_sees_first_is_told() {
             false => assert!(guard.release().await.unwrap_err().is_lost()),
         }
         match of_lock(&told) {
-            Event::Lost { lock, token: its, why, .. } => {
-                assert_eq!((&*lock, its, why), (name, Some(token), LossReason::Silence));
+            Event::Lost { lock, token: its, reason, .. } => {
+                assert_eq!((&*lock, its, reason), (name, Some(token), LossReason::Silence));
             }
             event => panic!("{event:?}"),
         }
@@ -668,8 +668,8 @@ async fn what_is_held_when_its_session_is_closed_is_told_as_lost() {
     assert!(matches!(of_lock(&told), Event::Acquired { .. }));
     session.close().await;
     match of_lock(&told) {
-        Event::Lost { token, why, .. } => {
-            assert_eq!((token, why), (Some(guard.fencing_token()), LossReason::SessionEnded));
+        Event::Lost { token, reason, .. } => {
+            assert_eq!((token, reason), (Some(guard.fencing_token()), LossReason::SessionEnded));
         }
         event => panic!("{event:?}"),
     }
@@ -826,7 +826,7 @@ async fn a_lease_that_somebody_sees_to_be_over_is_told_with_the_next_commit() {
     tokio::time::timeout(Duration::from_secs(1), guard.lost()).await.expect("nobody tells of it");
     let lost = std::iter::repeat_with(|| of_lock(&told));
     let lost = lost.take(8).find_map(|event| match event {
-        Event::Lost { lock, why, .. } => Some((lock.to_string(), why)),
+        Event::Lost { lock, reason, .. } => Some((lock.to_string(), reason)),
         _ => None,
     });
     assert_eq!(lost, Some(("a".to_owned(), LossReason::Silence)));

@@ -147,9 +147,9 @@ async fn acquires_waits_holds_and_losses_are_counted_by_how_they_end() {
     is("zklock_waiting", "", 0.0).await;
     // What is rare is there, and zero.
     assert!(
-        recorder.render().contains(
-            "zklock_lost_total{pattern=\"counted\",mode=\"mutex\",outcome=\"silence\"} 0"
-        )
+        recorder
+            .render()
+            .contains("zklock_lost_total{pattern=\"counted\",mode=\"mutex\",reason=\"silence\"} 0")
     );
     let held =
         mutex.with_options(LockOptions::new().stop_at(StopAt::Lost)).acquire().await.unwrap();
@@ -207,7 +207,8 @@ async fn the_margin_is_the_rest_of_the_lease() {
     assert_eq!(margin(), f64::INFINITY);
 }
 
-/// Waits until the counters of a pattern that are not zero are these: metric, mode, outcome and count.
+/// Waits until the counters of a pattern that are not zero are these: metric, mode, outcome or reason, and
+/// count.
 async fn counted(recorder: &PrometheusHandle, pattern: &str, expected: &[&str]) {
     let start = Instant::now();
     loop {
@@ -215,7 +216,8 @@ async fn counted(recorder: &PrometheusHandle, pattern: &str, expected: &[&str]) 
         let counters = text.lines().filter_map(|line| {
             let (metric, rest) = line.strip_prefix("zklock_")?.split_once("_total{pattern=\"")?;
             let rest = rest.strip_prefix(pattern)?.strip_prefix("\",mode=\"")?;
-            let rest = rest.replace("\",outcome=\"", " ").replace("\"}", "");
+            let rest = rest.replace("\",outcome=\"", " ").replace("\",reason=\"", " ");
+            let rest = rest.replace("\"}", "");
             (!rest.ends_with(" 0")).then(|| format!("{metric} {rest}"))
         });
         let counters: BTreeSet<_> = counters.collect();

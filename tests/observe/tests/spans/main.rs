@@ -337,7 +337,7 @@ async fn spans_say_how_waits_and_holds_end() {
     drop(held);
     let lost = collector.lines(Level::ERROR);
     assert_eq!(lost.len(), 1, "{lost:?}");
-    assert_eq!((&*lost[0]["lock"], &*lost[0]["why"]), ("a", "SessionEnded"));
+    assert_eq!((&*lost[0]["lock"], &*lost[0]["reason"]), ("a", "SessionEnded"));
     let outcomes = collector.spans("zklock.hold");
     assert!(outcomes.iter().all(Seen::is_closed));
     assert_eq!(outcomes.iter().filter(|hold| hold.field("outcome") == "lost").count(), 1);

@@ -116,26 +116,26 @@ pub struct HeldNode {
 
 impl HeldNode {
     /// Logs its loss.
-    fn log_loss(&self, why: LossReason) {
+    fn log_loss(&self, reason: LossReason) {
         let (lock, path) = (&*self.of.name, &*self.path);
         match self.tokens.latest() {
-            Some(_) => tracing::error!(lock, path, ?why, "a held lock was lost"),
+            Some(_) => tracing::error!(lock, path, ?reason, "a held lock was lost"),
             // Its waiters acquire it again.
             None => tracing::info!(
                 lock,
                 path,
-                ?why,
+                ?reason,
                 "a node was lost under which nobody was granted the lock"
             ),
         }
     }
 
     /// Tells the observers of its loss.
-    fn tell_loss(&self, events: &Events, why: LossReason) {
+    fn tell_loss(&self, events: &Events, reason: LossReason) {
         events.tell(|| {
             let (lock, pattern, mode) = self.of.told();
             let (czxid, token) = self.told_by();
-            Event::Lost { lock, pattern, mode, czxid, token, why }
+            Event::Lost { lock, pattern, mode, czxid, token, reason }
         });
     }
 
@@ -360,16 +360,20 @@ impl Generation {
     }
 
     /// Records that a held node was deleted, and not by its owner.
-    pub fn lost_node(&self, node: &HeldNode, why: LossReason) {
-        self.lost_nodes([node], why);
+    pub fn lost_node(&self, node: &HeldNode, reason: LossReason) {
+        self.lost_nodes([node], reason);
     }
 
     /// The same for several. The keeper looks once.
-    pub fn lost_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a HeldNode>, why: LossReason) {
+    pub fn lost_nodes<'a>(
+        &self,
+        nodes: impl IntoIterator<Item = &'a HeldNode>,
+        reason: LossReason,
+    ) {
         let before = self.losses();
         for node in nodes {
             if remove(&mut self.lock_held(), node) {
-                self.tell_gone(node, why);
+                self.tell_gone(node, reason);
             }
         }
         if self.losses() != before {
@@ -378,22 +382,22 @@ impl Generation {
     }
 
     /// Records that a node that was in care is gone, and tells of it.
-    fn tell_gone(&self, node: &HeldNode, why: LossReason) {
+    fn tell_gone(&self, node: &HeldNode, reason: LossReason) {
         node.was_deleted();
-        let why = match node.broken.load(Ordering::Acquire) {
+        let reason = match node.broken.load(Ordering::Acquire) {
             true => LossReason::Broken,
             // ZooKeeper deletes the nodes of a session that ends.
             false if self.is_over() => LossReason::SessionEnded,
-            false => why,
+            false => reason,
         };
-        self.tell_lost(node, why);
+        self.tell_lost(node, reason);
     }
 
     /// Tells of the loss of a lease. The caller wakes the keeper, which tells the queues.
-    pub(super) fn tell_lost(&self, node: &HeldNode, why: LossReason) {
+    pub(super) fn tell_lost(&self, node: &HeldNode, reason: LossReason) {
         // The log is the application's, and others are to be told all the same.
-        unharmed(|| node.log_loss(why));
-        node.tell_loss(&self.events, why);
+        unharmed(|| node.log_loss(reason));
+        node.tell_loss(&self.events, reason);
         self.losses.fetch_add(1, Ordering::AcqRel);
         tell_all(&node.news);
     }

@@ -336,10 +336,10 @@ async fn a_held_node_is_lost_when_another_one_is_held_at_its_path() {
     assert!(before.is_gone() && !after.is_gone() && kept.generation.losses() == 1);
     // Observers have a thread of their own.
     let told = loop {
-        if let Event::Lost { czxid, why, .. } =
+        if let Event::Lost { czxid, reason, .. } =
             kept.events.recv_timeout(Duration::from_secs(60)).unwrap()
         {
-            break (czxid, why);
+            break (czxid, reason);
         }
     };
     assert_eq!(told, (before.czxid.unsigned_abs(), LossReason::Deleted));

@@ -415,7 +415,7 @@ async fn heartbeats_and_silence_are_told() {
         event => panic!("{event:?}"),
     }
     match next() {
-        Event::Lost { lock, czxid, why: LossReason::Silence, .. } => {
+        Event::Lost { lock, czxid, reason: LossReason::Silence, .. } => {
             assert_eq!((&*lock, czxid), ("a", node.czxid.unsigned_abs()));
         }
         event => panic!("{event:?}"),
@@ -444,7 +444,7 @@ async fn a_heartbeat_tells_how_many_deletions_are_not_confirmed() {
 /// The answer that is recorded afterwards may have come before.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_seen_to_be_over_stays_so_and_is_told_within_a_heartbeat() {
-    for (stop_at, why) in
+    for (stop_at, reason) in
         [(StopAt::Lost, LossReason::Silence), (StopAt::Suspect, LossReason::Suspect)]
     {
         let kept = kept().await;
@@ -459,10 +459,10 @@ async fn a_lease_that_was_seen_to_be_over_stays_so_and_is_told_within_a_heartbea
         // Heartbeats are told as well.
         let told = std::iter::from_fn(|| kept.events.recv_timeout(Duration::from_secs(60)).ok());
         let mut losses = told.filter_map(|event| match event {
-            Event::Lost { why, .. } => Some(why),
+            Event::Lost { reason, .. } => Some(reason),
             _ => None,
         });
-        assert_eq!(losses.next(), Some(why));
+        assert_eq!(losses.next(), Some(reason));
     }
 }
 
@@ -470,7 +470,7 @@ async fn a_lease_that_was_seen_to_be_over_stays_so_and_is_told_within_a_heartbea
 #[tokio::test(start_paused = true)]
 async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
     let kept = kept().await;
-    for (stop_at, why) in
+    for (stop_at, reason) in
         [(StopAt::Lost, LossReason::Silence), (StopAt::Suspect, LossReason::Suspect)]
     {
         let node = kept.hold("/a", stop_at).await;
@@ -483,7 +483,7 @@ async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
         kept.generation.lost_lease(&node);
         // Once: otherwise it would be the next one as well.
         match kept.events.recv_timeout(Duration::from_secs(60)).unwrap() {
-            Event::Lost { why: told, .. } => assert_eq!(told, why),
+            Event::Lost { reason: told, .. } => assert_eq!(told, reason),
             event => panic!("{event:?}"),
         }
         kept.generation.delete("/a").await.unwrap();
