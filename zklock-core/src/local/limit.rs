@@ -381,7 +381,13 @@ impl Follower {
                         self.tell.send_replace(limit);
                     }
                     None => {
-                        unharmed(|| tracing::warn!(path, "not a limit: accepted are four bytes"));
+                        unharmed(|| {
+                            tracing::warn!(
+                                path,
+                                "the limit of a semaphore cannot be read: its node \
+                                 must have four bytes, big endian"
+                            );
+                        });
                         self.tell_why(malformed());
                     }
                 }

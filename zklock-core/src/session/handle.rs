@@ -105,7 +105,7 @@ impl Session {
         lanes.first().spawner().spawn(async move {
             while states.changed().await.is_ok() {
                 let state = *states.borrow_and_update();
-                unharmed(|| tracing::info!(%state, id, "session"));
+                unharmed(|| tracing::info!(%state, id, "the session is in a new state"));
                 events.tell(|| Event::State { state });
             }
         });

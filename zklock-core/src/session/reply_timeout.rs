@@ -47,8 +47,8 @@ impl TimedReplies {
     }
 
     fn bound<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
-        let limit = self.limit();
-        Box::pin(async move { limit.bound(reply).await.unwrap_or_else(|_| forgotten()) })
+        let (limit, session) = (self.limit(), self.session_id());
+        Box::pin(async move { limit.bound(reply).await.unwrap_or_else(|_| forgotten(session)) })
     }
 
     /// Sends a request, and again while there is no reply.
@@ -73,7 +73,7 @@ impl TimedReplies {
                     return answer;
                 }
                 if limit.has_passed() {
-                    return forgotten();
+                    return forgotten(coordinator.session_id());
                 }
                 // While it is not connected, the client library keeps the requests.
                 if coordinator.link() == Link::Up {
@@ -85,9 +85,10 @@ impl TimedReplies {
     }
 }
 
-fn forgotten<T>() -> Result<T, RequestError> {
+fn forgotten<T>(session: i64) -> Result<T, RequestError> {
     // Whoever waited has to find out what became of the request.
-    unharmed(|| tracing::warn!("no answer for a session timeout"));
+    let session = format!("{session:#x}");
+    unharmed(|| tracing::warn!(session, "no answer for a session timeout"));
     Err(RequestError::ConnectionLoss)
 }
 

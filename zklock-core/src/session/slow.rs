@@ -37,7 +37,13 @@ impl Slow {
             clock.sleep_until(self.since + self.limit).await;
             let (lock, who, limit, label) = self.told();
             unharmed(|| {
-                tracing::warn!(lock, who, label, ?limit, "a caller waits for longer than this");
+                tracing::warn!(
+                    lock,
+                    who,
+                    label,
+                    ?limit,
+                    "a caller waits for longer than `warn_waiting`"
+                );
             });
             pending().await
         };
@@ -56,7 +62,13 @@ impl Slow {
             if or(async { ended.await.is_ok() }, takes_long).await {
                 let (lock, who, limit, label) = self.told();
                 unharmed(|| {
-                    tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
+                    tracing::warn!(
+                        lock,
+                        who,
+                        label,
+                        ?limit,
+                        "a lock is held for longer than `warn_holding`"
+                    );
                 });
             }
         });

@@ -366,6 +366,20 @@ async fn a_refused_deletion_is_an_error_with_the_path_and_the_outcome_of_the_hol
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_is_logged_with_the_zookeeper_session() {
+    let (collector, _installed) = Collector::install();
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).open().unwrap();
+    let id = session.zookeeper_session().unwrap().id;
+    store.faults(id).hold_replies();
+    let outcome = session.mutex("a").unwrap().acquire_timeout(60 * SECOND).await;
+    assert!(outcome.unwrap_err().is_unavailable());
+    let lines = collector.lines(Level::WARN);
+    let silent = lines.iter().find(|line| line["message"] == "no answer for a session timeout");
+    assert_eq!(silent.unwrap_or_else(|| panic!("{lines:?}"))["session"], format!("{id:#x}"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_ends_because_its_lock_is_wanted_is_told_and_is_no_error() {
     let (collector, _installed) = Collector::install();
     let session = Session::embedded();
@@ -419,7 +433,8 @@ async fn long_waits_and_holds_are_logged_once_each_if_this_is_wanted() {
     drop(held);
     waiting.await.unwrap();
     let [waits, holds] = &told[..] else { panic!("{told:?}") };
-    assert!(waits.contains("waits for longer") && holds.contains("held for longer"), "{told:?}");
+    assert_eq!(waits, "a caller waits for longer than `warn_waiting`");
+    assert_eq!(holds, "a lock is held for longer than `warn_holding`");
     // A lock, and a semaphore, have limits of their own, or none.
     let never = Duration::MAX;
     let quiet = LockOptions::new().warn_waiting(never).warn_holding(never);

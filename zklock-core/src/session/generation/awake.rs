@@ -78,8 +78,12 @@ impl Generation {
     fn leave_if_too_long(&self, now: Instant) {
         if self.standstill.was_too_long(now) && !self.was_retired() {
             self.take_out_of_use();
+            let session = format!("{:#x}", self.coordinator.session_id());
             unharmed(|| {
-                tracing::warn!("the process stood still: a new ZooKeeper session is opened");
+                tracing::warn!(
+                    session,
+                    "the process stood still: a new ZooKeeper session is opened"
+                );
             });
         }
     }

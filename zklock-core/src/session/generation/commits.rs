@@ -79,7 +79,8 @@ impl Generation {
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server silently replaced the session: what was held before is lost.
                 this.end();
-                unharmed(|| tracing::warn!("the server replaced the ZooKeeper session"));
+                let session = format!("{:#x}", this.coordinator.session_id());
+                unharmed(|| tracing::warn!(session, "the server replaced the ZooKeeper session"));
                 return Err(RequestError::SessionExpired);
             }
             this.committed(sent);
