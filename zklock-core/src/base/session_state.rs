@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// The state of a session: what it can do for a lock at present.
+/// The state of a session: what it can do for a lock at present. For health checks use
+/// [`Session::is_ready`](crate::session::Session::is_ready).
 ///
 /// ```
 /// # let session = zklock::Session::embedded();
 /// use zklock::SessionState;
 ///
-/// let healthy = matches!(session.state(), SessionState::Connected | SessionState::Suspended);
-/// assert!(healthy);
+/// assert_eq!(session.state(), SessionState::Connected);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
