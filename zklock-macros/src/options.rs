@@ -72,8 +72,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("several locks are a `key = …` for each", &["and", "also", "key2", "keys"]),
     ("here it is `namespace`", &["base_path", "prefix", "root"]),
     (
-        "here it is `hold_at_most`, which ends the function; a lock of ZooKeeper has no lease \
-         time: it is free after the session timeout if the process dies",
+        "here it is `hold_at_most`, which ends the function; no time frees a lock while its holder \
+         lives. After a crash it is free within the session timeout and two ticks",
         &["at_most", "expiration", "expire", "lease", "lease_time", "lock_at_most_for", "ttl"],
     ),
 ];
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn words_of_other_libraries_are_translated() {
         assert_eq!(unknown("waitTime"), "unknown option `waitTime`; here it is `timeout`");
-        assert!(unknown("lockAtMostFor").contains("no lease time"));
+        assert!(unknown("lockAtMostFor").contains("no time frees a lock while its holder lives"));
         assert!(unknown("failStrategy").contains("here it is `on_busy`"));
     }
 
