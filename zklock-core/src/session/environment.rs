@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::options::LockOptions;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::zookeeper::Acl;
 use crate::name::path::ZnodePath;
@@ -169,6 +170,11 @@ fn described(
         let what = format!("the value is not accepted; {why}accepted is, for instance, 10s");
         Err(invalid(name, &what).aside(aside))
     };
+    if connect == "embedded" {
+        // In production this is a mistake that nothing else shows.
+        let what = "the session is embedded: its locks exclude only callers in this process";
+        unharmed(|| tracing::warn!("{what}"));
+    }
     let mut builder = Session::builder_for(&connect);
     builder
         .check_servers()

@@ -380,6 +380,18 @@ async fn a_server_that_is_silent_is_logged_with_the_zookeeper_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_embedded_session_of_a_configuration_is_logged() {
+    let (collector, _installed) = Collector::install();
+    drop(Session::builder_from_env_for("embedded").unwrap().open().unwrap());
+    let [line] = &collector.lines(Level::WARN)[..] else { panic!("one line") };
+    let says = "the session is embedded: its locks exclude only callers in this process";
+    assert_eq!(line["message"], says);
+    // A program that asks for one knows what it asks for.
+    drop(Session::embedded());
+    assert!(collector.lines(Level::WARN).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_ends_because_its_lock_is_wanted_is_told_and_is_no_error() {
     let (collector, _installed) = Collector::install();
     let session = Session::embedded();

@@ -62,9 +62,14 @@ impl Session {
     /// ```
     /// use zklock::Session;
     ///
-    /// let connect = std::env::args().nth(1).unwrap_or_else(|| "embedded".to_owned());
-    /// let session = Session::builder_for(&connect).app("orders").open()?;
-    /// # Ok::<(), zklock::LockError>(())
+    /// fn open(configured: Option<&str>) -> Result<Session, Box<dyn std::error::Error>> {
+    ///     // No fallback to `embedded`: it excludes no other process.
+    ///     let connect = configured.ok_or("no servers are configured")?;
+    ///     Ok(Session::builder_for(connect).app("orders").open()?)
+    /// }
+    /// assert!(open(None).is_err());
+    /// assert!(open(Some("embedded"))?.is_ready());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn builder_for(connect: &str) -> SessionBuilder {
         match connect {
