@@ -166,7 +166,7 @@ impl<K: Kind> Guard<K> {
         let Some(grant) = hold.grant().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
-        let (view, children) = (GuardView::new(grant, None), OnceLock::new());
+        let (view, children) = (GuardView::new(grant, K::MODE, None), OnceLock::new());
         Ok(Guard { hold, view, children, turn, beside: None, kind: PhantomData })
     }
 

@@ -11,6 +11,7 @@ use crate::base::cancel_policy::CancelPolicy;
 use crate::base::chain::drop_chain;
 use crate::base::error::LockError;
 use crate::base::first::first;
+use crate::base::mode::Mode;
 use crate::base::token::FencingToken;
 use crate::guard::context::{self, Frame};
 use crate::guard::limit::HoldLimit;
@@ -36,6 +37,8 @@ use crate::name::lock_name::IntoLockName;
 pub struct GuardView {
     /// The grant of the last member.
     pub(crate) grant: Arc<Grant>,
+    /// In which mode it is held: a reader inside a writer is a reader.
+    mode: Mode,
     /// Until when it may be held, if that is limited.
     pub(crate) limit: Option<Arc<HoldLimit>>,
     /// For a multi-lock: the members that were acquired before. A single lock has none, so that its
@@ -54,8 +57,8 @@ impl Drop for Earlier {
 }
 
 impl GuardView {
-    pub(crate) fn new(grant: Arc<Grant>, limit: Option<Arc<HoldLimit>>) -> Self {
-        GuardView { grant, limit, before: None }
+    pub(crate) fn new(grant: Arc<Grant>, mode: Mode, limit: Option<Arc<HoldLimit>>) -> Self {
+        GuardView { grant, mode, limit, before: None }
     }
 
     /// The view of one more member of a multi-lock.
@@ -65,7 +68,7 @@ impl GuardView {
 
     /// The view of one member of a call around.
     pub(crate) fn of_one(frame: &Frame) -> Self {
-        GuardView::new(frame.own.grant.clone(), frame.own.limit.clone())
+        GuardView::new(frame.own.grant.clone(), frame.own.mode, frame.own.limit.clone())
     }
 
     fn of(frame: &Frame) -> Self {
@@ -156,8 +159,9 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn view(&self) -> GuardView {
-        let GuardView { grant, limit, before } = self;
-        GuardView { grant: grant.clone(), limit: limit.clone(), before: before.clone() }
+        let GuardView { grant, mode, limit, before } = self;
+        let (grant, limit, before) = (grant.clone(), limit.clone(), before.clone());
+        GuardView { grant, mode: *mode, limit, before }
     }
 
     /// Returns the name of the lock; of a multi-lock, that of the last member.
@@ -171,6 +175,20 @@ impl GuardView {
     /// ```
     pub fn lock_name(&self) -> &str {
         self.grant.queue.lock_name()
+    }
+
+    /// Returns in which mode the lock is held; of a multi-lock, in which its last member is. A reader inside
+    /// a writer is a reader.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.rw_lock("prices")?.read().await?;
+    /// assert_eq!(guard.mode(), zklock::Mode::Read);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Returns the path of the node behind the guard: of a multi-lock, that of its last member; of several
@@ -411,6 +429,19 @@ impl Current {
         self.0.as_ref().map(GuardView::lock_name)
     }
 
+    /// Returns in which mode the lock is held, as [`GuardView::mode`], or `None` outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let mode = || async { zklock::current().mode() };
+    /// assert_eq!(template.write().execute("prices", mode).await?, Some(zklock::Mode::Write));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn mode(&self) -> Option<Mode> {
+        self.0.as_ref().map(GuardView::mode)
+    }
+
     /// Returns the fencing token for the resource to check, or `None` outside of any body.
     ///
     /// ```
@@ -563,6 +594,10 @@ pub fn current() -> Current {
 /// For a name that is not accepted, the result is false. Who holds the lock in ZooKeeper,
 /// [`Site::contenders`](crate::inspect::Site::contenders) tells.
 ///
+/// The mode and the session are not compared: it is also true for a reader, for one permit of a semaphore,
+/// and for a lock of another session. To assert that the caller may write, use
+/// [`RwLock::is_write_held_in_scope`](crate::lock::RwLock::is_write_held_in_scope).
+///
 /// ```
 /// fn write_order() {
 ///     debug_assert!(zklock::is_held_in_scope("createOrder"));
@@ -579,6 +614,21 @@ pub fn is_held_in_scope(name: impl IntoLockName) -> bool {
 mod tests {
     use super::*;
     use crate::session::handle::Session;
+
+    #[tokio::test]
+    async fn a_body_knows_in_which_mode_it_holds_a_lock_and_a_name_alone_does_not() {
+        let lock = Session::embedded().rw_lock("a").unwrap();
+        let held = || (is_held_in_scope("a"), lock.is_write_held_in_scope(), current().mode());
+        assert_eq!(held(), (false, false, None));
+        let writing = lock.write().await.unwrap();
+        assert_eq!(writing.scope_sync(held), (true, true, Some(Mode::Write)));
+        let reading = writing.scope(lock.read()).await.unwrap();
+        assert_eq!(reading.scope_sync(held), (true, false, Some(Mode::Read)));
+        assert_eq!((reading.mode(), writing.view().mode()), (Mode::Read, Mode::Write));
+        drop(reading);
+        let reading = writing.downgrade().await.unwrap();
+        assert_eq!(reading.scope_sync(held), (true, false, Some(Mode::Read)));
+    }
 
     #[tokio::test]
     async fn members_are_looked_through_and_left_one_after_the_other_however_many_there_are() {
