@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("read_write: {error}");
+            eprintln!("read_write: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("template: {error}");
+            eprintln!("template: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         Ok(Command::Serve(options)) => match agent::serve(&options).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("lock_agent: {error}");
+                eprintln!("lock_agent: {error:#}");
                 ExitCode::FAILURE
             }
         },

@@ -83,7 +83,11 @@ impl From<io::Error> for OrderError {
 impl std::fmt::Display for OrderError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            OrderError::Lock(error) => write!(f, "{error} (code {})", error.code()),
+            OrderError::Lock(error) => {
+                // As it is asked for: `{:#}` says who holds the lock.
+                std::fmt::Display::fmt(error, f)?;
+                write!(f, " (code {})", error.code())
+            }
             OrderError::Counter(error) => write!(f, "the file of the order number: {error}"),
         }
     }

@@ -79,12 +79,18 @@ fn help_names_every_option() {
 #[test]
 fn a_server_that_is_not_there_is_a_clear_error_in_every_form() {
     // Port 1 is not served. Side by side, because each waits for its connect timeout.
-    let start = |processes| {
-        let mut command = example("order_numbers");
-        command.args(["--connect", "127.0.0.1:1", "--processes", processes]);
+    let start = |(name, more): (&str, &[&str])| {
+        let mut command = example(name);
+        command.args(["--connect", "127.0.0.1:1"]).args(more);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    for child in ["1", "2"].map(start) {
+    let forms: [(&str, &[&str]); 4] = [
+        ("order_numbers", &[]),
+        ("order_numbers", &["--processes", "2"]),
+        ("template", &[]),
+        ("read_write", &[]),
+    ];
+    for child in forms.map(start) {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

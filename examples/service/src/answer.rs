@@ -30,8 +30,11 @@ impl From<io::Error> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let (status, code, message) = match self {
-            // `Display` names the lock, and neither hosts nor processes.
-            Failure::Lock(error) => (status(&error), error.code(), error.to_string()),
+            Failure::Lock(error) => {
+                // For the log: who holds the lock, paths, causes. Clients are told none of it.
+                tracing::warn!(code = error.code(), "{error:#}");
+                (status(&error), error.code(), error.to_string())
+            }
             Failure::Store(error) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string())
             }

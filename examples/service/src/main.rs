@@ -40,13 +40,14 @@ async fn main() -> ExitCode {
     match serve(options).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
 async fn serve(options: Options) -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let store = Store::open(options.data, options.latency)?;
     let session = Session::builder_for(&options.connect).app("service").metrics().connect().await?;
     let recorder = service::recorder(&session)?;
