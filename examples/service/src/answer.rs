@@ -5,7 +5,7 @@ use std::io;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use zklock::{Body, ErrorKind, LockError};
+use zklock::{ErrorKind, LockError};
 
 pub(crate) enum Failure {
     Lock(LockError),
@@ -53,16 +53,12 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Busy and unavailable are temporary: the client may try again. It may also do so if a lock was
-/// lost before the work began; work that was cut short may have taken effect. The other kinds are
-/// errors of the service.
+/// After what is temporary the client may try again: no work has begun. Work that was cut short may have
+/// taken effect. The other kinds are errors of the service.
 fn status(error: &LockError) -> StatusCode {
     match error.kind() {
         ErrorKind::Busy => StatusCode::CONFLICT,
-        ErrorKind::Unavailable | ErrorKind::Closing => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Lost if error.body() == Some(Body::NotStarted) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        _ if error.is_temporary() => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -15,11 +15,8 @@ mod shown;
 /// use zklock::{Body, ErrorKind, LockError};
 ///
 /// let lost = LockError::new(ErrorKind::Lost, "its lease ran out").with_body(Body::Dropped);
-/// let try_again = match lost.body() {
-///     None | Some(Body::NotStarted) => true,
-///     Some(_) => false, // It may have taken effect.
-/// };
-/// assert!(!try_again);
+/// let may_have_effects = lost.body() != Some(Body::NotStarted);
+/// assert!(may_have_effects && !lost.is_temporary());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -70,7 +67,7 @@ pub struct Holder {
 /// fn status(error: &LockError) -> u16 {
 ///     match error.kind() {
 ///         ErrorKind::Busy => 409,
-///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
+///         _ if error.is_temporary() => 503,
 ///         _ => 500, // An error of the program or its configuration, or work that was cut short.
 ///     }
 /// }

@@ -5,14 +5,10 @@
 /// ```
 /// use zklock::{ErrorKind, LockError};
 ///
-/// fn status(error: &LockError) -> u16 {
-///     match error.kind() {
-///         ErrorKind::Busy => 409,
-///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
-///         _ => 500,
-///     }
+/// fn is_about_access(error: &LockError) -> bool {
+///     matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Refused)
 /// }
-/// assert_eq!(status(&LockError::new(ErrorKind::Busy, "")), 409);
+/// assert!(is_about_access(&LockError::new(ErrorKind::Unauthorized, "an ACL denies it")));
 /// ```
 ///
 #[doc = include_str!("../../errors.md")]

@@ -1,6 +1,6 @@
 //! What can be asked of an error: of which kind it is, and whether it helps to try again.
 
-use crate::base::error::LockError;
+use crate::base::error::{Body, LockError};
 use crate::base::error_kind::ErrorKind;
 
 impl LockError {
@@ -108,6 +108,48 @@ impl LockError {
         self.0.kind == ErrorKind::Closing
     }
 
+    /// Returns whether the same call may succeed later, or in another process, and no body has begun: the
+    /// lock is busy, ZooKeeper is out of reach, the session is closing, or what was held was taken away
+    /// before the body ([`Body::NotStarted`]). For a service, that is worth another try (as an HTTP status,
+    /// 503; 409 if the lock [is busy](LockError::is_busy)).
+    ///
+    /// It says nothing about a body that called what failed and passed the error on. And a
+    /// [fenced write](crate::guard::view::GuardView::fenced) that is unavailable may have been
+    /// applied: repeat it only where that does no harm.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use zklock::LockError;
+    ///
+    /// fn status(error: &LockError) -> u16 {
+    ///     match error.is_busy() {
+    ///         true => 409,
+    ///         false if error.is_temporary() => 503,
+    ///         // An error of the program or its configuration, or work that was cut short.
+    ///         false => 500,
+    ///     }
+    /// }
+    /// # let held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| status(&error) == 409));
+    /// # drop(held);
+    /// session.close().await;
+    /// let closing = session.mutex("orders")?.acquire().await;
+    /// assert!(closing.is_err_and(|error| status(&error) == 503));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_temporary(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Busy | ErrorKind::Unavailable | ErrorKind::Closing => true,
+            ErrorKind::Lost | ErrorKind::Revoked | ErrorKind::HeldTooLong => {
+                self.0.body == Some(Body::NotStarted)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns whether trying again is useless without a change of the program or its
     /// configuration.
     ///
@@ -129,5 +171,29 @@ impl LockError {
                 | ErrorKind::Unavailable
                 | ErrorKind::Closing
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_temporary_if_it_may_pass_and_no_body_has_begun() {
+        let of = |kind| LockError::new(kind, "");
+        for kind in [ErrorKind::Busy, ErrorKind::Unavailable, ErrorKind::Closing] {
+            assert!(of(kind).is_temporary() && !of(kind).is_permanent(), "{kind:?}");
+        }
+        for kind in [ErrorKind::Lost, ErrorKind::Revoked, ErrorKind::HeldTooLong] {
+            assert!(of(kind).with_body(Body::NotStarted).is_temporary(), "{kind:?}");
+            // A guard's: whatever is done under it may have taken effect.
+            assert!(!of(kind).is_temporary(), "{kind:?}");
+            for body in [Body::Dropped, Body::Finished] {
+                assert!(!of(kind).with_body(body).is_temporary(), "{kind:?}, {body:?}");
+            }
+        }
+        for kind in [ErrorKind::InvalidName, ErrorKind::Unauthorized, ErrorKind::Refused] {
+            assert!(!of(kind).with_body(Body::NotStarted).is_temporary(), "{kind:?}");
+        }
     }
 }
