@@ -126,7 +126,7 @@ impl AcquireLoop<'_> {
                 }
             }
             let pause = match setback {
-                Setback::Failed(error) => return Err(error),
+                Setback::Failed(error) => return Err(error.at(self.directory())),
                 // The first time does not count as a loss: nobody had used this lock.
                 Setback::NoDirectory if made == 0 => {
                     made += 1;

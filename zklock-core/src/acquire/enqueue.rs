@@ -210,7 +210,10 @@ impl AcquireLoop<'_> {
         match make(&self.target.directory, create).await.map_err(setback)? {
             // If one was removed again in between: start over.
             Made::There | Made::Removed => Ok(()),
-            Made::NoChroot => Err(Setback::Failed(no_chroot())),
+            Made::NoChroot => {
+                let chroot = self.lane_permit.lane().chroot();
+                Err(Setback::Failed(no_chroot().aside(chroot)))
+            }
         }
     }
 }

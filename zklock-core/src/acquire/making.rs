@@ -49,5 +49,6 @@ where
 
 /// The error if the chroot is missing.
 pub(crate) fn no_chroot() -> LockError {
-    LockError::new(ErrorKind::NoChroot, "the chroot of the connect string no longer exists")
+    let why = "the chroot of the connect string no longer exists: create it again";
+    LockError::new(ErrorKind::NoChroot, why)
 }

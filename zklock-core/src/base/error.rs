@@ -182,6 +182,14 @@ impl LockError {
         self
     }
 
+    /// Says to operators where it happened, unless something else is said to them.
+    pub(crate) fn at(mut self, path: &str) -> Self {
+        if self.0.aside.is_empty() {
+            self.0.aside.push_str(path);
+        }
+        self
+    }
+
     /// Returns the kind of the failure.
     ///
     /// ```

@@ -30,8 +30,11 @@ pub enum RequestError {
     /// The parent is ephemeral, and ephemeral nodes have no children.
     #[error("an ephemeral node cannot have children")]
     NoChildrenForEphemerals,
-    /// The ACL of the node denies it.
-    #[error("the node's ACL denies it")]
+    /// The ACL of the node, or of the one above it, denies it.
+    #[error(
+        "an ACL denies it: compare the session's credentials with `getAcl` of the path, and of \
+         those above it"
+    )]
     NoAuth,
     /// The ACL to set was refused, for instance because the session is not authenticated.
     #[error("the ACL is invalid for this session")]
@@ -121,10 +124,11 @@ impl RequestError {
 }
 
 impl RequestError {
-    /// The error without servers, paths, and data written by others.
+    /// The error without servers, paths, data written by others, and advice.
     pub(crate) fn in_short(&self) -> String {
         match self {
             RequestError::Unreachable(_) => "no server could be reached".to_owned(),
+            RequestError::NoAuth => "an ACL denies it".to_owned(),
             RequestError::BadArguments(_) => "invalid request".to_owned(),
             RequestError::Other(_) => "the request failed".to_owned(),
             RequestError::Multi { error, .. } => error.in_short(),

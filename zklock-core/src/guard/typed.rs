@@ -360,6 +360,7 @@ impl<K: Kind> Guard<K> {
                     let why = "the server refused to delete its node, which stays until its \
                                ZooKeeper session ends";
                     let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
+                    let refused = refused.aside(self.node_path());
                     refused.on(self.grant.queue.lock_name().clone())
                 }),
             };

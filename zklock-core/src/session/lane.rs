@@ -213,6 +213,12 @@ impl Lane {
         }
     }
 
+    /// The node below which all paths are.
+    pub fn chroot(&self) -> &str {
+        let chroot = &*self.keeping.local_queues.place().chroot;
+        if chroot.is_empty() { "/" } else { chroot }
+    }
+
     /// Whether this process has this ZooKeeper session.
     pub fn is_of_this_process(&self, session: i64) -> bool {
         self.keeping.local_queues.is_of_this_process(session)

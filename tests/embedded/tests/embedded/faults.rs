@@ -290,6 +290,23 @@ async fn an_acl_that_refuses_is_an_error_at_once() {
     let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized);
     assert!(error.is_permanent() && start.elapsed().is_zero());
+    assert_eq!(error.to_string(), "a: an ACL denies it");
+    let told = "a: an ACL denies it: /zklock/a: compare the session's credentials with `getAcl` ";
+    assert!(format!("{error:#}").starts_with(told), "{error:#}");
+    faults.inject(Fault::refuse(RequestError::QuotaExceeded).on(Op::Create));
+    let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "a: the path's quota is exceeded: /zklock/a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chroot_that_was_deleted_is_to_be_created_again() {
+    let (store, session) = prompt();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::refuse(RequestError::NoNode).on(Op::Create).times(u64::MAX));
+    let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoChroot);
+    let says = "a: the chroot of the connect string no longer exists: create it again";
+    assert_eq!((error.to_string(), format!("{error:#}")), (says.into(), format!("{says}: /")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -101,7 +101,10 @@ impl Queue<Permits> {
                 });
                 Ok(false)
             }
-            Err(Setback::Failed(error)) => Err(error.on(self.engine().targets.locks.lock.clone())),
+            Err(Setback::Failed(error)) => {
+                let locks = &self.engine().targets.locks;
+                Err(error.at(locks.directory.as_str()).on(locks.lock.clone()))
+            }
             Err(_) => Ok(false),
         }
     }
