@@ -8,7 +8,8 @@ use metrics::{counter, gauge};
 
 use crate::base::session_state::SessionState;
 use crate::observe::metrics::{
-    DIVERGED, DROPPED, HELD, LEASE, SESSIONS, STUCK, UNDELETED, WAITING, describe, use_of, used,
+    DIVERGED, DROPPED, HELD, LEASE, OVERDUE, SESSIONS, STUCK, UNDELETED, WAITING, describe, use_of,
+    used,
 };
 use crate::session::handle::{Session, WeakSession};
 use crate::session::timing::Timing;
@@ -45,7 +46,8 @@ pub fn sample() {
     describe();
     // Those that nobody uses any more are zero.
     let mut counts: BTreeMap<_, [u32; 2]> = used().iter().map(|key| (*key, [0; 2])).collect();
-    let (mut states, mut undeleted, mut margin) = ([0; STATES.len()], 0, f64::INFINITY);
+    let (mut states, mut margin) = ([0; STATES.len()], f64::INFINITY);
+    let (mut undeleted, mut overdue) = (0, 0);
     for session in &living {
         if let Some(at) = STATES.iter().position(|state| *state == session.state()) {
             states[at] += 1;
@@ -57,6 +59,7 @@ pub fn sample() {
         });
         for generation in session.generations() {
             undeleted += generation.undeleted();
+            overdue += generation.overdue();
             if let Some(left) = generation.margin() {
                 margin = margin.min(left.as_secs_f64());
             }
@@ -73,6 +76,7 @@ pub fn sample() {
     // So that the first one is a growth, which alerts ask for. With labels each series would begin with its first.
     [STUCK, DIVERGED, DROPPED].into_iter().for_each(|name| counter!(name).increment(0));
     gauge!(UNDELETED).set(undeleted as f64);
+    gauge!(OVERDUE).set(overdue as f64);
     gauge!(LEASE).set(margin);
 }
 

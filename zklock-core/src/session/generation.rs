@@ -107,6 +107,8 @@ pub struct Generation {
     told_standing: AtomicU8,
     /// Deletions that are not yet confirmed.
     deletions: AtomicUsize,
+    /// Those of them that are asked for again.
+    overdue: AtomicUsize,
     cleaned: Notify,
     /// Nodes that stay for a while after their release.
     kept_nodes: AtomicUsize,
@@ -161,6 +163,7 @@ impl Generation {
             heard,
             told_standing: AtomicU8::new(0),
             deletions: AtomicUsize::new(0),
+            overdue: AtomicUsize::new(0),
             cleaned: Notify::new(),
             kept_nodes: AtomicUsize::new(0),
         })

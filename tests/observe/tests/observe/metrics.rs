@@ -186,6 +186,26 @@ async fn a_node_whose_deletion_is_not_confirmed_is_counted_until_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_is_overdue_once_it_is_asked_for_again() {
+    let (recorder, _alone) = recorder().await;
+    let store = Embedded::new();
+    let session = measured(&store);
+    let overdue = || value(recorder, "zklock_overdue_deletions", &[]);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    let mutex = session.mutex("a").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let throttled = RequestError::Other("throttled".to_owned());
+    faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
+    assert_eq!(overdue(), 0.0);
+    drop(held);
+    sleep(60 * SECOND).await;
+    assert_eq!(overdue(), 1.0);
+    faults.clear();
+    sleep(60 * SECOND).await;
+    assert_eq!(overdue(), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_margin_is_the_rest_of_the_lease() {
     let (recorder, _alone) = recorder().await;
     let store = Embedded::new();

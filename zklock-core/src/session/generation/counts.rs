@@ -31,6 +31,17 @@ impl Generation {
         self.deletions.load(Ordering::Acquire)
     }
 
+    /// Counts a deletion that is asked for again, until the returned value is dropped.
+    pub fn overdue_deletion(self: &Arc<Self>) -> OverdueDeletion {
+        self.overdue.fetch_add(1, Ordering::AcqRel);
+        OverdueDeletion(self.clone())
+    }
+
+    /// The number of deletions that were not confirmed at first, and are asked for again.
+    pub fn overdue(&self) -> usize {
+        self.overdue.load(Ordering::Acquire)
+    }
+
     /// Whether every deletion is confirmed.
     pub fn is_clean(&self) -> bool {
         self.deletions.load(Ordering::Acquire) == 0
@@ -49,6 +60,16 @@ pub struct KeptNode(Arc<Generation>);
 impl Drop for KeptNode {
     fn drop(&mut self) {
         self.0.kept_nodes.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A deletion that is asked for again.
+#[derive(Debug)]
+pub struct OverdueDeletion(Arc<Generation>);
+
+impl Drop for OverdueDeletion {
+    fn drop(&mut self) {
+        self.0.overdue.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -255,6 +255,7 @@ async fn delete_until_gone(
 ) -> Result<(), RequestError> {
     let Doomed { path, held, options: DeleteOptions { directory, .. }, .. } = &doomed;
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
+    let mut overdue = None;
     let mut outcome = sent.answer(&generation, patience, first).await;
     loop {
         match outcome {
@@ -282,7 +283,10 @@ async fn delete_until_gone(
                 generation.retire(path, held.as_ref().map(|node| &node.of), &error);
                 return Err(error);
             }
-            Err(error) => unharmed(|| tracing::debug!(%path, %error, "deleting again")),
+            Err(error) => {
+                overdue.get_or_insert_with(|| generation.overdue_deletion());
+                unharmed(|| tracing::debug!(%path, %error, "deleting again"));
+            }
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);

@@ -207,13 +207,14 @@ async fn one_of_several_that_counts_as_done_is_sent_again_while_another_is_waite
         }
         let mut all = pin!(Deletions::from_iter(deletions));
         assert!(timeout(KEPT + T, &mut all).await.is_err());
-        assert_eq!(generation.undeleted(), 2);
+        assert_eq!((generation.undeleted(), generation.overdue()), (2, 2));
         kept.faults.clear();
         kept.faults.inject(throttled());
         assert!(timeout(2 * T, &mut all).await.is_err());
         assert_eq!(generation.undeleted(), 1, "that of `/b` was not sent again");
         kept.faults.clear();
         timeout(T, all).await.unwrap().unwrap();
+        assert_eq!(generation.overdue(), 0);
     }
 }
 
