@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use service::Store;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use zklock::Session;
 
 use options::{HELP, Options};
@@ -55,10 +57,23 @@ async fn serve(options: Options) -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
     println!("listening on http://{}, locks on {}", listener.local_addr()?, options.connect);
     let routes = service::app(store).merge(service::metrics(recorder));
-    axum::serve(listener, routes).with_graceful_shutdown(stopped()).await?;
-    // No lock is granted any more; held locks are released before the process ends.
-    session.drain(STOPPING).await;
+    let (stop, stopping) = oneshot::channel::<()>();
+    let stopping = async { drop(stopping.await) };
+    let serving = axum::serve(listener, routes).with_graceful_shutdown(stopping);
+    let serving = tokio::spawn(serving.into_future());
+    stopped().await;
+    // From now on no lock is granted: who waits for one fails with `Closing`, and holders go on.
+    session.drain(Duration::ZERO).await;
+    drop(stop);
+    // A request that does not end does not keep the process.
+    let served = timeout(STOPPING, serving).await;
+    for left in session.drain(Duration::ZERO).await {
+        tracing::warn!(lock = &*left.lock, who = left.who, "a lock is still held, and is given up");
+    }
     session.close().await;
+    if let Ok(served) = served {
+        served??;
+    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zklock::Session;
 use zklock_test_support::ZooKeeper;
 
-use crate::http::{ask, insist};
+use crate::http::{ask, ask_for_text, insist};
 use crate::process::{Folder, Service};
 
 /// What each of so many clients does, all at the same time, every other at the other service.
@@ -129,4 +129,24 @@ fn without_a_server_it_runs_on_the_embedded_coordinator() {
     assert_eq!(ask(service.addr, "POST /transfers", Some(to_itself)).0, 204);
     assert_eq!(balance(service.addr, 1, 2), 2000);
     assert!(service.stop().success());
+}
+
+#[test]
+fn a_service_that_is_stopped_turns_away_who_waits_and_lets_holders_finish() {
+    let data = Folder::new("stopped");
+    let service = Service::start(&data.0, &["--latency-ms", "3000"]);
+    let addr = service.addr;
+    let answers = thread::scope(|scope| {
+        let order = || ask(addr, "POST /orders", Some(json!({ "customer": 7 })));
+        let orders = [scope.spawn(order), scope.spawn(order)];
+        let waiting = "zklock_waiting{pattern=\"orders/create\",mode=\"mutex\"} 1";
+        while !ask_for_text(addr, "GET /metrics", None).1.contains(waiting) {
+            thread::yield_now();
+        }
+        assert!(service.stop().success());
+        orders.map(|order| order.join().unwrap())
+    });
+    let mut codes = answers.map(|(status, answer)| (status, answer["code"].clone()));
+    codes.sort_by_key(|(status, _)| *status);
+    assert_eq!(codes, [(200, Value::Null), (503, json!("1014"))]);
 }
