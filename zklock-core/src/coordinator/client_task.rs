@@ -50,10 +50,10 @@ pub(crate) struct ClientTask {
 /// The session that the task serves.
 struct Serving {
     is_connected: Box<dyn Fn() -> bool + Send + Sync>,
-    /// For how long the library may have received nothing while it is connected.
-    silence: Duration,
-    /// How long after it has received something it is at its end.
-    gives_up: Duration,
+    /// For how long the library may have received nothing while it is connected, in nanoseconds.
+    silence: u64,
+    /// How long after it has received something it is at its end, in nanoseconds.
+    gives_up: u64,
 }
 
 impl fmt::Debug for ClientTask {
@@ -99,16 +99,22 @@ impl ClientTask {
         leave: Duration,
         is_connected: impl Fn() -> bool + Send + Sync + 'static,
     ) {
-        self.received.fetch_max(self.nanos(Instant::now()), Ordering::AcqRel);
-        let (silence, gives_up) = (times::silent(leave), times::give_up(session_timeout));
+        self.received.fetch_max(self.now(), Ordering::AcqRel);
+        let (silence, gives_up) =
+            (nanos(times::silent(leave)), nanos(times::give_up(session_timeout)));
         let is_connected = Box::new(is_connected);
         let _ = self.serving.set(Serving { is_connected, silence, gives_up });
     }
 
+    /// The time, in nanoseconds after the start.
+    pub(crate) fn now(&self) -> u64 {
+        nanos(self.start.elapsed())
+    }
+
     /// What was asked for at this time was answered.
-    pub(crate) fn answered(&self, asked: Instant) {
-        self.received.fetch_max(self.nanos(asked), Ordering::AcqRel);
-        self.answered.fetch_max(self.nanos(asked), Ordering::AcqRel);
+    pub(crate) fn answered(&self, asked: u64) {
+        self.received.fetch_max(asked, Ordering::AcqRel);
+        self.answered.fetch_max(asked, Ordering::AcqRel);
     }
 
     /// Whether the session was given up, as the client library does when it has reached no server for long.
@@ -132,19 +138,14 @@ impl ClientTask {
 
     /// The session was closed: after this time the task ends, whoever keeps a reply.
     pub(crate) fn close_within(&self, limit: Duration) {
-        self.closes_at.fetch_min(self.nanos(Instant::now() + limit), Ordering::AcqRel);
-    }
-
-    fn nanos(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+        let at = self.now().saturating_add(nanos(limit));
+        self.closes_at.fetch_min(at, Ordering::AcqRel);
     }
 
     /// Whether it is not to be polled any more.
     fn is_spent(&self, now: u64) -> bool {
         let received = self.received.load(Ordering::Acquire);
-        let gives_up = |serving: &Serving| {
-            u128::from(now) >= u128::from(received) + serving.gives_up.as_nanos()
-        };
+        let gives_up = |serving: &Serving| now >= received.saturating_add(serving.gives_up);
         if self.serving.get().is_some_and(gives_up) {
             // In this order: whoever closes it meanwhile has given it up, or has closed it.
             self.end(Link::Expired);
@@ -155,17 +156,19 @@ impl ClientTask {
     }
 
     /// The task has been polled. A connection that has been silent for longer has been left by now.
-    fn polled(&self, now: Instant) {
+    fn polled(&self, now: u64) {
         let Some(serving) = self.serving.get() else { return };
-        let (down_at, now_at) = (self.down_at.load(Ordering::Acquire), self.nanos(now));
+        let down_at = self.down_at.load(Ordering::Acquire);
         if !(serving.is_connected)() {
-            self.down_at.store(now_at.max(1), Ordering::Release);
-        } else if (down_at == 0 || self.answered.load(Ordering::Acquire) > down_at)
-            && let Some(at) = now.checked_sub(serving.silence)
-        {
-            self.received.fetch_max(self.nanos(at), Ordering::AcqRel);
+            self.down_at.store(now.max(1), Ordering::Release);
+        } else if down_at == 0 || self.answered.load(Ordering::Acquire) > down_at {
+            self.received.fetch_max(now.saturating_sub(serving.silence), Ordering::AcqRel);
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The task as an I/O thread runs it.
@@ -186,8 +189,8 @@ impl Future for Watched {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
-        if self.task.is_spent(self.task.nanos(now)) {
+        let now = self.task.now();
+        if self.task.is_spent(now) {
             return Poll::Ready(());
         }
         let polled = self.work.as_mut().poll(cx);
@@ -250,12 +253,12 @@ mod tests {
         connected.store(false, Ordering::Release);
         // A connection is left after that silence at the latest.
         let received = watched.task.received.load(Ordering::Acquire);
-        let ago = watched.task.nanos(Instant::now()) - received;
+        let ago = watched.task.now() - received;
         assert!(ago >= (LEAVE * 9 / 8).as_nanos() as u64, "{ago}");
         let now = |later: Duration| received + later.as_nanos() as u64;
         assert!(!watched.task.is_spent(now(T * 13 / 10)));
         assert!(watched.task.is_spent(now(T * 7 / 5)));
-        watched.task.answered(Instant::now());
+        watched.task.answered(watched.task.now());
         assert!(!watched.task.is_spent(now(T * 7 / 5)));
         assert!(watched.task.gave_up());
     }
@@ -270,15 +273,15 @@ mod tests {
         assert!(poll(&mut watched).is_pending());
         assert_eq!(watched.task.received.load(Ordering::Acquire), 0);
         // Nor by what was asked for before.
-        let believed = |watched: &mut Watched, asked: Instant| {
-            watched.task.answered(asked);
+        let believed = |watched: &mut Watched, ago: Duration| {
+            watched.task.answered(watched.task.now() - nanos(ago));
             watched.task.received.store(0, Ordering::Release);
             assert!(poll(watched).is_pending());
             watched.task.received.load(Ordering::Acquire) > 0
         };
-        assert!(!believed(&mut watched, Instant::now() - LEAVE));
+        assert!(!believed(&mut watched, LEAVE));
         std::thread::sleep(Duration::from_millis(1));
-        assert!(believed(&mut watched, Instant::now()));
+        assert!(believed(&mut watched, Duration::ZERO));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::future::or;
@@ -79,7 +79,7 @@ impl ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let (task, asked) = (self.task.clone(), Instant::now());
+        let (task, asked) = (self.task.clone(), self.task.now());
         sent(async move { answered(&task, asked, ask(client).await) })
     }
 }
@@ -87,7 +87,7 @@ impl ZooKeeperCoordinator {
 /// The result of a request.
 fn answered<T>(
     task: &ClientTask,
-    asked: Instant,
+    asked: u64,
     result: Result<T, zk::Error>,
 ) -> Result<T, RequestError> {
     if result.as_ref().err().is_none_or(is_of_server) {
@@ -199,7 +199,7 @@ impl Coordinator for ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let (task, asked) = (self.task.clone(), Instant::now());
+        let (task, asked) = (self.task.clone(), self.task.now());
         let deleted = client.delete(path, None);
         Box::pin(async move { answered(&task, asked, deleted.await) })
     }
