@@ -231,10 +231,12 @@ impl AcquireLoop<'_> {
                     // node: in a directory that was made anew, its name may be that of another's.
                     let now = || self.lane_permit.lane().clock().now();
                     let is_own = again_at == Instant::FAR || is_behind && now() < again_at;
-                    return match self.grant_at_once(node, is_own) {
-                        Ok(lease) => Ok(lease),
-                        Err(node) => Box::pin(self.grant(generation, node, is_own)).await,
+                    // No match around the wait, which would keep what is matched: every acquire has this future.
+                    let node = match self.grant_at_once(node, is_own) {
+                        Ok(lease) => return Ok(lease),
+                        Err(node) => node,
                     };
+                    return Box::pin(self.grant(generation, node, is_own)).await;
                 }
                 Next::Wait { obstacle, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
