@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::base::machine::{Machine, Work};
-use crate::base::unharmed::Unharming;
+
+mod timers;
+
+pub use self::timers::Timers;
 
 /// A time on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,9 +71,8 @@ impl Sub<Duration> for Instant {
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. It does not depend on the
-    /// caller's runtime, which may be paused or have no timers: the timers are those of the runtime
-    /// given here, which must outlive them.
-    Boot(Handle),
+    /// caller's runtime, which may be paused or have no timers.
+    Boot(Timers),
     /// The time of the caller: tokio's if that is paused, otherwise the machine's. The embedded
     /// coordinator uses this one.
     Caller,
@@ -111,22 +112,6 @@ impl Clock {
     pub fn sleep(&self, after: Duration) -> Sleep {
         self.sleep_until(self.now() + after)
     }
-
-    fn timer(&self, at: Instant, after: Duration) -> Timer {
-        match self {
-            Clock::Boot(timers) => {
-                let _inside = timers.enter();
-                Timer::Tokio { timer: tokio::time::sleep(after), callers: Unharming::default() }
-            }
-            Clock::Caller => match caller::paused() {
-                Some(runtime) => Timer::Paused { timer: PausedTimer::new(&runtime, after) },
-                None => Timer::Plain { timer: async_io::Timer::after(after) },
-            },
-            Clock::Machine(machine) => {
-                Timer::Machine { wait: Wait(machine.0.until(at.as_nanos())) }
-            }
-        }
-    }
 }
 
 /// The future of [`Clock::sleep_until`].
@@ -140,21 +125,21 @@ pub struct Sleep {
 /// What is left of a [`Sleep`] where somebody else keeps the clock and the time. Small, because most
 /// waits end before it is armed.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm(Option<Pin<Box<Timer>>>);
-
-pin_project! {
-    #[derive(Debug)]
-    #[project = Armed]
-    enum Timer {
-        Plain { timer: async_io::Timer },
-        Paused { timer: PausedTimer },
-        // One waker that panics would end the thread of all these timers.
-        Tokio { #[pin] timer: tokio::time::Sleep, callers: Unharming },
-        Machine { wait: Wait },
-    }
+pub(crate) enum Alarm {
+    #[default]
+    Unarmed,
+    Boot(timers::Timer),
+    Other(Box<OtherTimer>),
 }
 
-struct Wait(Work);
+#[derive(Debug)]
+pub(crate) enum OtherTimer {
+    Plain(async_io::Timer),
+    Paused(PausedTimer),
+    Machine(Wait),
+}
+
+pub(crate) struct Wait(Work);
 
 impl fmt::Debug for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,26 +163,23 @@ impl Alarm {
             return Poll::Pending;
         }
         loop {
-            let fired = match self.0.as_mut().map(|timer| timer.as_mut().project()) {
-                None => true,
-                Some(Armed::Plain { timer }) => Pin::new(timer).poll(cx).is_ready(),
-                Some(Armed::Paused { timer }) => match Pin::new(&mut timer.fired).poll(cx) {
-                    Poll::Pending => false,
-                    Poll::Ready(Ok(())) => true,
-                    Poll::Ready(Err(_)) => {
-                        // The runtime ended before the time came; from here on, real time counts.
-                        let timer = async_io::Timer::after(at.since(clock.now()));
-                        self.0 = Some(Box::pin(Timer::Plain { timer }));
-                        continue;
-                    }
+            let fired = match self {
+                Alarm::Unarmed => true,
+                Alarm::Boot(timer) => timer.has_fired(cx.waker()),
+                Alarm::Other(timer) => match &mut **timer {
+                    OtherTimer::Plain(plain) => Pin::new(plain).poll(cx).is_ready(),
+                    OtherTimer::Paused(paused) => match Pin::new(&mut paused.fired).poll(cx) {
+                        Poll::Pending => false,
+                        Poll::Ready(Ok(())) => true,
+                        Poll::Ready(Err(_)) => {
+                            // The runtime ended before the time came; from here on, real time counts.
+                            let after = at.since(clock.now());
+                            **timer = OtherTimer::Plain(async_io::Timer::after(after));
+                            continue;
+                        }
+                    },
+                    OtherTimer::Machine(wait) => wait.0.as_mut().poll(cx).is_ready(),
                 },
-                Some(Armed::Tokio { timer, callers }) => {
-                    timer.is_elapsed() || {
-                        let waker = callers.waker(cx.waker());
-                        timer.poll(&mut Context::from_waker(&waker)).is_ready()
-                    }
-                }
-                Some(Armed::Machine { wait }) => wait.0.as_mut().poll(cx).is_ready(),
             };
             if !fired {
                 return Poll::Pending;
@@ -206,7 +188,20 @@ impl Alarm {
             if now >= at {
                 return Poll::Ready(());
             }
-            self.0 = Some(Box::pin(clock.timer(at, at.since(now))));
+            let timer = match clock {
+                Clock::Boot(timers) => {
+                    *self = Alarm::Boot(timers::Timer::new(*timers, at, cx.waker()));
+                    return Poll::Pending;
+                }
+                Clock::Caller => match caller::paused() {
+                    Some(runtime) => OtherTimer::Paused(PausedTimer::new(&runtime, at.since(now))),
+                    None => OtherTimer::Plain(async_io::Timer::after(at.since(now))),
+                },
+                Clock::Machine(machine) => {
+                    OtherTimer::Machine(Wait(machine.0.until(at.as_nanos())))
+                }
+            };
+            *self = Alarm::Other(Box::new(timer));
         }
     }
 }
@@ -214,7 +209,7 @@ impl Alarm {
 /// A timer on a paused runtime. A task of that runtime sleeps and reports: a timer that is polled
 /// after its runtime ended would panic, and waiters may outlive the runtime.
 #[derive(Debug)]
-struct PausedTimer {
+pub(crate) struct PausedTimer {
     fired: oneshot::Receiver<()>,
     task: AbortHandle,
 }
@@ -380,10 +375,7 @@ mod tests {
     }
 
     fn boot_clock() -> Clock {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let handle = runtime.handle().clone();
-        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
-        Clock::Boot(handle)
+        Clock::Boot(Timers::start().unwrap())
     }
 
     #[test]

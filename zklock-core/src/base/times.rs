@@ -145,6 +145,9 @@ pub const FLUSH: Duration = s(5);
 /// The time after which an unused lane is closed, approximately: long enough for the next burst.
 pub const IDLE_LANE: Duration = s(60);
 
+/// Waits that end within the same one of these end together: thousands of them wake a thread once.
+pub const TIMERS: Duration = ms(1);
+
 // Nodes.
 
 /// The pauses between two attempts to delete a node. Others wait for the deletion.

@@ -14,10 +14,9 @@ use std::sync::{Arc, Weak};
 
 use async_executor::Executor;
 use futures_lite::future::Boxed;
-use once_cell::sync::OnceCell;
-use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
+use crate::base::clock::Timers;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::coordinator::client_task::watched;
@@ -72,7 +71,7 @@ impl IoThread {
         executor.spawn(callers).detach();
         let (handle, stop) = (IoHandle(Arc::downgrade(&executor)), Arc::new(Notify::new()));
         let (client, stopped) = (ClientTasks(handle.clone()), stop.clone());
-        spawn_thread("io", move || {
+        spawn_thread(move || {
             IS_IO_THREAD.set(true);
             let _scope = spawns_core::enter(&client);
             // A task that panics, perhaps one of the client library, ends alone.
@@ -95,27 +94,18 @@ impl Drop for IoThread {
     }
 }
 
-/// Returns the runtime for the timers of all sessions. It does nothing else, so timers are as cheap
-/// as in tokio, and they wake no I/O thread.
+/// Returns the timers of all sessions. They wake no I/O thread.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Unavailable`] if the system cannot start a thread.
-pub fn timers() -> Result<Handle, LockError> {
-    static TIMERS: OnceCell<Handle> = OnceCell::new();
-    let start = || {
-        let runtime =
-            Builder::new_current_thread().enable_time().build().map_err(|e| no_thread(&e))?;
-        let handle = runtime.handle().clone();
-        spawn_thread("timers", move || runtime.block_on(std::future::pending::<()>()))?;
-        Ok(handle)
-    };
-    TIMERS.get_or_try_init(start).cloned()
+pub fn timers() -> Result<Timers, LockError> {
+    Timers::start().map_err(|error| no_thread(&error))
 }
 
-fn spawn_thread(role: &str, body: impl FnOnce() + Send + 'static) -> Result<(), LockError> {
+fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Result<(), LockError> {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let builder = std::thread::Builder::new().name(format!("zklock-{role}-{number}"));
+    let builder = std::thread::Builder::new().name(format!("zklock-io-{number}"));
     builder.spawn(body).map(drop).map_err(|error| no_thread(&error))
 }
 

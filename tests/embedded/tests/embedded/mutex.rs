@@ -314,7 +314,7 @@ fn the_future_of_a_waiter_is_small() {
     let semaphore = session.semaphore("c", 1).unwrap();
     for (what, size, most) in [
         ("acquire", size_of_val(&mutex.acquire()), 200),
-        ("acquire_tries", size_of_val(&mutex.acquire_tries()), 504),
+        ("acquire_tries", size_of_val(&mutex.acquire_tries()), 520),
         ("read", size_of_val(&lock.read()), 200),
         ("write", size_of_val(&lock.write()), 200),
         ("semaphore", size_of_val(&semaphore.acquire()), 224),
