@@ -14,12 +14,17 @@ const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 /// A simulated process, as its sessions see it.
 #[derive(Debug)]
-pub struct Host(Process);
+pub struct Host(Process, String);
 
 impl Host {
     /// The machine of a process.
     pub fn of(process: &Process) -> Arc<dyn Machine> {
-        Arc::new(Host(process.clone()))
+        Host::below(process, "")
+    }
+
+    /// The same, whose sessions see a part of the tree.
+    pub fn below(process: &Process, chroot: &str) -> Arc<dyn Machine> {
+        Arc::new(Host(process.clone(), chroot.to_owned()))
     }
 }
 
@@ -47,6 +52,10 @@ impl Machine for Host {
 
     fn place(&self) -> u64 {
         self.0.place()
+    }
+
+    fn chroot(&self) -> &str {
+        &self.1
     }
 
     fn process(&self) -> (String, u32) {

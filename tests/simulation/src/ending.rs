@@ -26,7 +26,10 @@ fn until(scene: &Scene, limit: u64, is_so: &dyn Fn() -> bool) {
 /// Nobody watches anything who wants nothing, where nothing went wrong. What lingers is watched.
 fn check_watches(scene: &Scene) {
     let (ensemble, timeout) = (scene.store.ensemble(), scene.crew.timeout);
-    if scene.store.faults() > 0 || scene.crew.locks.iter().any(|plan| plan.lingers) {
+    if scene.store.faults() > 0
+        || scene.crew.profile.corner.is_some()
+        || scene.crew.locks.iter().any(|plan| plan.lingers)
+    {
         return;
     }
     // The answer to one who has let go meanwhile may be on its way, and what rests is watched until it is gone,
@@ -87,6 +90,9 @@ pub(crate) fn close(scene: &Arc<Scene>) {
 /// Whether a node may stay that no server reaps: the directories of other layouts than Curator's, of locks that
 /// rest, and what an administrator made, and where limits are.
 fn may_stay(scene: &Scene, path: &str) -> bool {
+    if scene.crew.profile.corner.is_some() {
+        return true;
+    }
     let limits = path == "/zklock/limits" || path.starts_with("/zklock/limits/");
     // One door is that of a layout with such directories, and a lock may be asked for in another layout than its own.
     let profile = &scene.crew.profile;

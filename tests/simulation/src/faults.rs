@@ -138,6 +138,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Hush => &[Kind::Hush],
         Faults::Full => &[Kind::Full],
         Faults::Strays => &[Kind::Plant],
+        Faults::Breaks => &[Kind::Cut],
         Faults::Doubts => &[Kind::Cut, Kind::Cut, Kind::Cut, Kind::Cut, Kind::CutOff, Kind::Pause],
     };
     // A server alone has no other that it can be parted from.

@@ -1,6 +1,6 @@
 //! What a schedule is about.
 
-use crate::workload::Family;
+use crate::workload::{Corner, Family};
 
 mod mix;
 
@@ -112,6 +112,20 @@ pub struct Profile {
     pub bodies: bool,
     /// Whether tasks come in by every way that the library has.
     pub doors: bool,
+    /// What tasks do instead of asking for the locks of the schedule.
+    pub corner: Option<Corner>,
+    /// Whether the servers are far away, so that answers take up to a quarter of a session timeout. Only the rules
+    /// `FROM_AFAR` are held then.
+    pub far: bool,
+    /// How many of 1,000 wakers of callers panic when they have woken who waits.
+    pub wakers: u32,
+    /// How many of 1,000 read/write locks have a mutex of their name beside them; in whose scope writers step down,
+    /// where all have.
+    pub mixes: u32,
+    /// Whether some of those who use a name in two ways wait in nodes of their own.
+    pub alone: bool,
+    /// Whether those who use a semaphore in kazoo's layout have one of two identifiers.
+    pub identified: bool,
     /// Whether sessions may also last as long as they usually do.
     pub usual_times: bool,
     /// By how many millionths the clocks of processes are wrong at most, in both directions. Those of more
@@ -179,6 +193,8 @@ pub enum Faults {
     Strays,
     /// Connections that break and are there again, and processes that stand still.
     Doubts,
+    /// Connections that break and are there again.
+    Breaks,
 }
 
 /// The profile of a name, perhaps with smaller figures: `kinds` or `kinds:processes=2,faults=0`.

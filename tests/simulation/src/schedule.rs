@@ -69,6 +69,8 @@ pub(crate) struct Scene {
     running: Mutex<Vec<Running>>,
     strikes: u32,
     tick: u64,
+    /// How long a message takes at least.
+    latency: u64,
     /// Until when something befalls each server.
     struck: Mutex<BTreeMap<usize, u64>>,
 }
@@ -191,9 +193,14 @@ impl Scene {
     }
 
     pub(crate) fn weather(&self, faults: bool) -> Weather {
-        weather(faults.then_some((&self.crew.profile, self.strikes)))
+        let usual = weather(faults.then_some((&self.crew.profile, self.strikes)));
+        Weather { latency: self.latency, ..usual }
     }
 }
+
+/// How many thousandths of a session timeout a message takes to servers that are far away: up to nearly a quarter,
+/// there and back. Where it takes longer, clients do not stay connected.
+const FAR: [u64; 4] = [20, 60, 90, 115];
 
 fn weather(faults: Option<(&Profile, u32)>) -> Weather {
     let (forgets, swallowed, meddles, strikes) = match faults {
@@ -227,6 +234,10 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let times = if exact { 0 } else { world.choose(known) };
     let (timeout, tick, sync_limit) = TIMES[times as usize];
     let odd = profile.kinds_of_faults == Faults::Odd;
+    let latency = match profile.far {
+        true => FAR[world.choose(FAR.len() as u32) as usize] * timeout / 1_000,
+        false => Weather::default().latency,
+    };
     let options = Options {
         servers,
         tick,
@@ -234,7 +245,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         min_timeout: 2 * tick,
         reap_every: if !exact && world.choose(2) == 1 { 700_000 } else { 60_000_000 },
         replaces: odd && world.choose(2) == 1,
-        weather: weather(Some((profile, strikes))),
+        weather: Weather { latency, ..weather(Some((profile, strikes))) },
         ..Options::default()
     };
     let store = Store::new(&world, Ensemble::new(&world, options));
@@ -247,8 +258,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
             store.ensemble().prepare_for(&path, access);
         }
     }
-    let ledger =
-        Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile.drift));
+    let ledger = Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile));
     let crew = Arc::new(Crew {
         ledger: ledger.clone(),
         locks,
@@ -260,11 +270,20 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         running: AtomicU32::new(0),
         exhausted: AtomicBool::new(false),
         planted: AtomicU32::new(0),
+        together: Arc::default(),
     });
     world.say(|| format!("{servers} servers, {strikes} strikes, locks {:?}", crew.locks));
     let (running, struck) = (Mutex::default(), Mutex::default());
-    let scene =
-        Arc::new(Scene { world: world.clone(), store, crew, running, strikes, tick, struck });
+    let scene = Arc::new(Scene {
+        world: world.clone(),
+        store,
+        crew,
+        running,
+        strikes,
+        tick,
+        latency,
+        struck,
+    });
     for place in 0..profile.processes as usize {
         scene.start(place);
     }
@@ -272,7 +291,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let ending = scene.clone();
     world.at(end, move || faults::end(&ending));
     let holds = crew_holds(&scene.crew);
-    let limit = end + PATIENCE * timeout + holds + task_rests(&scene.crew);
+    let limit = end + PATIENCE * timeout + holds + task_rests(&scene.crew) + ways(&scene);
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
         faults::stall(&scene);
@@ -331,6 +350,13 @@ fn crew_holds(crew: &Crew) -> u64 {
 fn task_rests(crew: &Crew) -> u64 {
     let profile = &crew.profile;
     if profile.rests > 500 { u64::from(profile.rounds) * crew.timeout * 4 / 3 } else { 0 }
+}
+
+/// How long all tasks together wait for servers that are far away.
+fn ways(scene: &Scene) -> u64 {
+    let profile = &scene.crew.profile;
+    let calls = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
+    if profile.far { calls * 12 * scene.latency } else { 0 }
 }
 
 fn finish(scene: &Arc<Scene>, polls: u64) -> Outcome {

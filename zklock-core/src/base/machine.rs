@@ -36,4 +36,9 @@ pub trait Machine: Send + Sync + fmt::Debug + 'static {
     /// Returns a number of the simulated process that no other machine in this real process has, save
     /// those of the same simulated process: their sessions find each other's locks.
     fn place(&self) -> u64;
+
+    /// Returns the part of the tree that its sessions see: nothing for all of it.
+    fn chroot(&self) -> &str {
+        ""
+    }
 }

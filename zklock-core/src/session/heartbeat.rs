@@ -1,6 +1,7 @@
 //! The heartbeat: a commit that checks the held nodes, and writes into them who holds them.
 
 use std::convert::Infallible;
+use std::iter::from_fn;
 use std::sync::Arc;
 
 use crate::base::first::all;
@@ -17,6 +18,11 @@ use crate::session::own_watch::{evaluate, watch_own};
 /// is read, and is restored, and that is read.
 const LOOKS: u32 = 4;
 
+/// The bytes that one request checks at most, and those that a node takes besides its path: what is written into it. A
+/// larger request would be refused, which matters where the root has some thousand characters.
+const MOST_BYTES: usize = 900_000;
+const EACH: usize = 1_024;
+
 /// Commits that the held nodes exist, and finds those that do not, or whose data have changed. Writes
 /// into them who holds them.
 pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueues>) {
@@ -32,13 +38,28 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     let holdings = local_queues.holdings();
     // Side by side: one after the other, the last of many batches would be checked long after the first,
     // and while others delete one node of a batch after the other, those behind it would not be checked.
-    let checks =
-        nodes.chunks(MOST_CHECKED).map(|batch| check(&generation, &holdings, batch.to_vec()));
+    let checks = batches(&nodes).map(|batch| check(&generation, &holdings, batch.to_vec()));
     let checks = checks.map(|check| async {
         check.await;
         Ok::<(), Infallible>(())
     });
     drop(all(checks).await);
+}
+
+/// The nodes in parts of which each fits into one request.
+fn batches(mut rest: &[Arc<HeldNode>]) -> impl Iterator<Item = &[Arc<HeldNode>]> {
+    from_fn(move || {
+        let mut bytes = 0;
+        let mut fits = |node: &&Arc<HeldNode>| {
+            bytes += node.path.len() + EACH;
+            bytes <= MOST_BYTES
+        };
+        let many = rest.iter().take(MOST_CHECKED).take_while(|node| fits(node)).count();
+        // One that does not fit alone is refused by itself.
+        let (batch, others) = rest.split_at(many.max(1).min(rest.len()));
+        rest = others;
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// Checks a batch; removes the nodes that are gone, and checks the others again. Of one whose data change

@@ -9,7 +9,7 @@ use crate::base::times;
 use crate::base::unharmed::unharmed;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, PendingDeletion};
 use crate::session::releaser::back_off;
 
 /// The containers that an acquire created and has no node in yet. When this is dropped, they are
@@ -20,7 +20,16 @@ pub struct Unused(Mutex<Option<Made>>);
 #[derive(Debug)]
 struct Made {
     generation: Arc<Generation>,
+    /// Counted as long as one may be there: a session that is closed meanwhile waits until it is known.
+    pending: PendingDeletion,
     paths: Vec<String>,
+}
+
+impl Made {
+    fn new(generation: &Arc<Generation>, paths: Vec<String>) -> Self {
+        let (generation, pending) = (generation.clone(), generation.pending_deletion());
+        Made { generation, pending, paths }
+    }
 }
 
 impl Unused {
@@ -28,8 +37,7 @@ impl Unused {
     /// for it. Returns false if it was already recorded.
     pub fn making(&self, generation: &Arc<Generation>, path: &str) -> bool {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let made =
-            made.get_or_insert_with(|| Made { generation: generation.clone(), paths: vec![] });
+        let made = made.get_or_insert_with(|| Made::new(generation, Vec::new()));
         let new = !made.paths.iter().any(|known| known == path);
         if new {
             made.paths.push(path.to_owned());
@@ -39,35 +47,43 @@ impl Unused {
 
     /// Sets the ZooKeeper session that has to delete them.
     pub fn go_with(&self, generation: &Arc<Generation>) {
-        if let Some(made) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            made.generation = generation.clone();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = all.take_if(|made| !Arc::ptr_eq(&made.generation, generation));
+        if let Some(made) = &made {
+            *all = Some(Made::new(generation, made.paths.clone()));
         }
+        // Whoever waits for its end may run here.
+        drop(all);
+        drop(made);
     }
 
     /// Records that a container is not one of these: it existed, or the server refused it.
     pub fn not_made(&self, path: &str) {
-        if let Some(made) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &mut *all {
             made.paths.retain(|known| known != path);
         }
+        let none = all.take_if(|made| made.paths.is_empty());
+        drop(all);
+        drop(none);
     }
 
     /// Records that a node was created in the deepest of them, and so a child in each.
     pub fn used(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(made);
     }
 }
 
 impl Drop for Unused {
     fn drop(&mut self) {
         let made = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Made { generation, mut paths }) = made else { return };
+        let Some(Made { generation, pending, mut paths }) = made else { return };
         if paths.is_empty() || generation.is_over() {
             return;
         }
         // The deepest last, whatever the order of recording.
         paths.sort_by_key(String::len);
-        // Counted from here on, so that a session that is closed at once waits for it.
-        let pending = generation.pending_deletion();
         generation.clone().spawner().spawn(async move {
             let _pending = pending;
             for path in paths.iter().rev() {

@@ -35,6 +35,8 @@ pub struct Connecting {
     pub credentials: Option<u32>,
     /// Who may use what it creates.
     pub access: Access,
+    /// The part of the tree that it sees: nothing for all of it.
+    pub chroot: String,
     /// What tells its sessions from others of the process.
     pub label: u64,
 }
@@ -48,6 +50,7 @@ impl Connecting {
             servers: Vec::new(),
             credentials: None,
             access: Access::Open,
+            chroot: String::new(),
             label: 0,
         }
     }
@@ -195,7 +198,8 @@ async fn granted(
             Until::new(shared, client, Err(no_hosts()), |client: &Client| client.opened.clone());
         opened.await?;
         attempt.kept = true;
-        let session = SimulatedCoordinator::new(shared.clone(), process.clone(), client);
+        let chroot = connecting.chroot.clone();
+        let session = SimulatedCoordinator::new(shared.clone(), process.clone(), client, chroot);
         if session.session_timeout() == connecting.session_timeout {
             return Ok((client, session));
         }

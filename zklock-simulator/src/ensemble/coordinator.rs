@@ -33,6 +33,8 @@ pub(super) struct SimulatedCoordinator {
     client: u64,
     session: i64,
     timeout: Duration,
+    /// What precedes each path, and nobody sees.
+    chroot: String,
     closed: AtomicBool,
     /// How the client ended.
     end: Arc<OnceLock<Link>>,
@@ -46,7 +48,7 @@ impl fmt::Debug for SimulatedCoordinator {
 }
 
 impl SimulatedCoordinator {
-    pub(super) fn new(shared: Arc<Shared>, process: Process, client: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, process: Process, client: u64, chroot: String) -> Self {
         let (session, timeout, end) = shared.look(|machine| {
             let known = machine
                 .clients
@@ -56,7 +58,7 @@ impl SimulatedCoordinator {
         });
         let timeout = Duration::from_micros(timeout);
         let closed = AtomicBool::new(false);
-        SimulatedCoordinator { shared, process, client, session, timeout, closed, end }
+        SimulatedCoordinator { shared, process, client, session, timeout, chroot, closed, end }
     }
 
     fn ask<T: Send + 'static>(
@@ -68,6 +70,15 @@ impl SimulatedCoordinator {
             return Box::pin(ready(Err(RequestError::Closed)));
         }
         ask(&self.shared, self.client, request, convert)
+    }
+
+    /// A path, as the servers know it.
+    fn full(&self, path: &str) -> String {
+        match (self.chroot.as_str(), path) {
+            ("", path) => path.to_owned(),
+            (chroot, "/") => chroot.to_owned(),
+            (chroot, path) => [chroot, path].concat(),
+        }
     }
 
     fn done(&self, request: Request) -> Reply<()> {
@@ -112,19 +123,27 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
-        let request = Request::Create { path: path.to_owned(), data: data.to_vec(), kind };
-        self.ask(request, |answer, _| match answer {
+        let request = Request::Create { path: self.full(path), data: data.to_vec(), kind };
+        let created = self.ask(request, |answer, _| match answer {
             Answer::Created(created) => Some(created),
             _ => None,
+        });
+        let chroot = self.chroot.len();
+        if chroot == 0 {
+            return created;
+        }
+        Box::pin(async move {
+            let created = created.await?;
+            Ok(Created::new(&created.path[chroot..], created.stat))
         })
     }
 
     fn delete(&self, path: &str) -> Reply<()> {
-        self.done(Request::Delete { path: path.to_owned() })
+        self.done(Request::Delete { path: self.full(path) })
     }
 
     fn children(&self, path: &str) -> Reply<Vec<String>> {
-        let request = Request::Children { path: path.to_owned(), watch: false };
+        let request = Request::Children { path: self.full(path), watch: false };
         self.ask(request, |answer, _| match answer {
             Answer::Children(names) => Some(names),
             _ => None,
@@ -132,7 +151,7 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
-        let request = Request::Children { path: path.to_owned(), watch: true };
+        let request = Request::Children { path: self.full(path), watch: true };
         self.ask(request, |answer, watch| match (answer, watch) {
             (Answer::Children(names), Some(watch)) => Some((names, Box::pin(watch) as Watch)),
             _ => None,
@@ -149,7 +168,7 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        let request = Request::Get { path: path.to_owned(), watch: false };
+        let request = Request::Get { path: self.full(path), watch: false };
         self.ask(request, |answer, _| match answer {
             Answer::Data(data, stat) => Some((data, stat)),
             _ => None,
@@ -157,7 +176,7 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        let request = Request::Get { path: path.to_owned(), watch: true };
+        let request = Request::Get { path: self.full(path), watch: true };
         self.ask(request, |answer, watch| match (answer, watch) {
             (Answer::Data(data, stat), Some(watch)) => Some((data, stat, Box::pin(watch) as Watch)),
             _ => None,
@@ -165,19 +184,30 @@ impl Coordinator for SimulatedCoordinator {
     }
 
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
-        let request = Request::Set { path: path.to_owned(), data: data.to_vec() };
+        let request = Request::Set { path: self.full(path), data: data.to_vec() };
         self.ask(request, |answer, _| match answer {
             Answer::Stat(stat) => Some(stat),
             _ => None,
         })
     }
 
-    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+    fn multi(&self, mut operations: Vec<Operation>) -> Reply<()> {
+        for operation in &mut operations {
+            let (Operation::Check { path }
+            | Operation::CheckVersion { path, .. }
+            | Operation::Create { path, .. }
+            | Operation::Set { path, .. }
+            | Operation::Replace { path, .. }
+            | Operation::Delete { path }) = operation;
+            if !self.chroot.is_empty() {
+                *path = self.full(path);
+            }
+        }
         self.done(Request::Multi(operations))
     }
 
     fn sync(&self, path: &str) -> Reply<()> {
-        self.done(Request::Sync { path: path.to_owned() })
+        self.done(Request::Sync { path: self.full(path) })
     }
 
     fn link(&self) -> Link {

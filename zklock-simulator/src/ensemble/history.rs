@@ -1,5 +1,7 @@
 //! What the servers know of nodes, for those who judge what their owners did with them.
 
+use std::collections::BTreeMap;
+
 use super::control::Ensemble;
 use super::journal::{Gone, Life};
 use super::machine::Machine;
@@ -29,6 +31,19 @@ impl Ensemble {
             let paths = machine.newest().tree.below(below);
             let paths = paths.filter(|(_, node)| node.owner == 0);
             paths.map(|(path, _)| path.to_string()).collect()
+        })
+    }
+
+    /// The nodes below this path by the sessions that own them: how many, and the bytes of their paths.
+    pub fn owned(&self, below: &str) -> BTreeMap<i64, (usize, usize)> {
+        self.0.look(|machine| {
+            let mut owned = BTreeMap::<i64, (usize, usize)>::new();
+            let nodes = machine.newest().tree.below(below);
+            for (path, node) in nodes.filter(|(_, node)| node.owner > 0 && node.owner != PLANTED) {
+                let of = owned.entry(node.owner).or_default();
+                *of = (of.0 + 1, of.1 + path.len());
+            }
+            owned
         })
     }
 

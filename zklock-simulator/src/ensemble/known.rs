@@ -189,6 +189,15 @@ impl Ensemble {
         self.0.look(|machine| machine.known.refused.contains_key(&session))
     }
 
+    /// How often sessions of a process were told that they may not do something.
+    pub fn refusals(&self, process: &Process) -> usize {
+        self.0.look(|machine| {
+            let refused = machine.known.refused.iter();
+            let of_it = refused.filter(|(session, _)| machine.is_of(**session, process));
+            of_it.map(|(_, told)| told.len()).sum()
+        })
+    }
+
     /// Whether a session of a process was told since then that it may not do something.
     pub fn refused_since(&self, since: u64, process: &Process) -> bool {
         self.0.look(|machine| {

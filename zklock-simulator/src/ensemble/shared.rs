@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::machine::{Event, Machine};
 use super::options::Options;
-use crate::executor::World;
+use crate::executor::{World, wake_up};
 
 /// An ensemble in its world.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Shared {
         let mut wake = std::mem::take(&mut machine.wake);
         drop(machine);
         for waker in wake.drain(..) {
-            waker.wake();
+            wake_up(waker);
         }
         // The next who act find the room that is there.
         self.lock().wake = wake;

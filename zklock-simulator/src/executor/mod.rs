@@ -9,6 +9,7 @@ mod world;
 pub use process::{Process, ProcessId, current_task};
 pub use timer::Timer;
 pub use world::World;
+pub(crate) use world::wake_up;
 
 #[cfg(test)]
 mod tests;

@@ -162,6 +162,11 @@ impl Group {
     }
 }
 
+/// Wakes somebody, as a client or a timer does that goes on whoever panics.
+pub(crate) fn wake_up(waker: Waker) {
+    drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+}
+
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("World")
@@ -427,7 +432,7 @@ impl World {
         core.now = core.now.max(at);
         drop(core);
         match alarm {
-            Alarm::Wake(waker) => waker.wake(),
+            Alarm::Wake(waker) => wake_up(waker),
             Alarm::Call(call) => call(),
         }
         true

@@ -1,7 +1,7 @@
 //! The profiles.
 
 use super::{ALLOWED, Faults, Profile, Shape};
-use crate::workload::Family;
+use crate::workload::{Corner, Family};
 
 const GENERAL: Profile = Profile {
     name: "general",
@@ -54,6 +54,12 @@ const GENERAL: Profile = Profile {
     twins: false,
     bodies: false,
     doors: false,
+    corner: None,
+    far: false,
+    wakers: 0,
+    mixes: 300,
+    alone: false,
+    identified: false,
     usual_times: false,
     drift: 0,
 };
@@ -84,6 +90,10 @@ const CUT_OFF: Profile = Profile {
     drift: ALLOWED,
     ..GENERAL
 };
+
+/// A world of its own, in which the locks of the schedule are asked for at the end alone.
+const CORNER: Profile =
+    Profile { tasks: 1, locks: 1, faults: 0, strikes: 0, cancels: 0, passes: 0, ..GENERAL };
 
 /// The profiles of the usual mix.
 pub const MIX: &[Profile] = &[
@@ -664,6 +674,75 @@ pub const MIX: &[Profile] = &[
         long: 500,
         multi: 0,
         steps_down: true,
+        ..GENERAL
+    },
+    Profile {
+        name: "heavy",
+        corner: Some(Corner::Heavy),
+        processes: 1,
+        rounds: 1,
+        kinds_of_faults: Faults::Breaks,
+        faults: 3,
+        lasts: 3,
+        ..CORNER
+    },
+    Profile { name: "python", corner: Some(Corner::Kazoo), tasks: 2, rounds: 10, ..CORNER },
+    Profile { name: "few", corner: Some(Corner::Few), rounds: 10, ..CORNER },
+    Profile { name: "below", corner: Some(Corner::Below), tasks: 2, rounds: 8, ..CORNER },
+    Profile { name: "litter", corner: Some(Corner::Litter), tasks: 3, rounds: 6, ..CORNER },
+    Profile { name: "above", corner: Some(Corner::Above), processes: 2, rounds: 2, ..CORNER },
+    Profile { name: "parts", corner: Some(Corner::Parts), processes: 1, rounds: 1, ..CORNER },
+    Profile {
+        name: "far",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        layouts: 0,
+        mixes: 0,
+        marks: true,
+        far: true,
+        locks: 1,
+        faults: 0,
+        strikes: 0,
+        cancels: 0,
+        passes: 0,
+        nests: 0,
+        multi: 0,
+        long: 600,
+        ..GENERAL
+    },
+    Profile { name: "wakers", kinds: true, wakers: 200, tasks: 4, long: 300, ..GENERAL },
+    Profile {
+        name: "mixed-nesting",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        layouts: 0,
+        mixes: 1_000,
+        locks: 1,
+        rounds: 4,
+        nests: 800,
+        deep: true,
+        faults: 0,
+        strikes: 0,
+        multi: 0,
+        ..GENERAL
+    },
+    Profile {
+        name: "apart",
+        kinds: true,
+        shape: Shape::Permits,
+        layouts: 300,
+        confused: 1_000,
+        twins: true,
+        alone: true,
+        identified: true,
+        nests: 0,
+        processes: 1,
+        tasks: 3,
+        locks: 1,
+        rounds: 6,
+        faults: 0,
+        strikes: 0,
+        passes: 0,
         ..GENERAL
     },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },

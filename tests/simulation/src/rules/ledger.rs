@@ -15,7 +15,7 @@ use super::kinds::Uses;
 use super::lingering::Lingering;
 use super::scopes::Scopes;
 use crate::executor::{Process, ProcessId, World};
-use crate::profile::ALLOWED;
+use crate::profile::{ALLOWED, Profile};
 use crate::store::{Ended, Store};
 use crate::workload::LockPlan;
 
@@ -167,6 +167,8 @@ pub struct Ledger {
     pub(super) lease: u64,
     /// By how many millionths clocks are wrong at most.
     pub(super) drift: u64,
+    /// Whether answers take their time.
+    far: bool,
     pub(super) plans: Vec<LockPlan>,
     state: Mutex<State>,
 }
@@ -178,15 +180,15 @@ impl Ledger {
         store: &Arc<Store>,
         (timeout, tick): (u64, u64),
         plans: Vec<LockPlan>,
-        drift: u32,
+        profile: &Profile,
     ) -> Self {
         let (world, store) = (world.clone(), store.clone());
         // The longest silence of the client, and half a tick of the server.
         let lease = timeout - timeout / 5 - tick / 2;
-        let drift = u64::from(drift);
+        let (drift, far) = (u64::from(profile.drift), profile.far);
         // A clock that is slow makes it longer.
         let lease = lease + lease * drift / (1_000_000 - drift);
-        Ledger { world, store, timeout, lease, drift, plans, state: Mutex::default() }
+        Ledger { world, store, timeout, lease, drift, far, plans, state: Mutex::default() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -196,6 +198,9 @@ impl Ledger {
     /// Notes that a rule does not hold. The first counts, of those to which it can be held with such clocks.
     pub fn fail(&self, rule: Rule, what: impl Into<String>) {
         if self.drift > u64::from(ALLOWED) && !super::WITHOUT_CLOCKS.contains(&rule) {
+            return;
+        }
+        if self.far && !super::FROM_AFAR.contains(&rule) {
             return;
         }
         let (what, mut state) = (what.into(), self.lock());

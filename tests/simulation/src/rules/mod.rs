@@ -166,6 +166,16 @@ rules! {
     LET_GO = "let-go", "The lock is released once everything that the function owns has been dropped: at its end, on `?` and `return`, on a panic, and when its future is dropped.";
     /// What is lost keeps no session that drains.
     DRAINED = "drained", "A lock that is lost meanwhile is not waited for.";
+    /// No ZooKeeper session has more nodes than servers bear at its end, and nobody is refused before all have many.
+    NODES = "nodes-of-a-session", "from 700 KiB of paths on, a session opens another connection, up to `max_connections`, and where all of them have 1,800 KiB";
+    /// Who is asked to let go holds the lock, and is no other lock in its directory.
+    OTHERS_BELOW = "others-below", "ignored, because it belongs to no session and has had children; other clients wait for it";
+    /// Nothing is asked for above the deepest node that is there.
+    DEEPEST = "deepest-first", "ZooKeeper asks whether a node may be created before it looks whether the node exists, and above the root that may be forbidden.";
+    /// What may not be written is not written again and again.
+    ONE_REFUSAL = "refused-once", "As each refusal costs a request and proves nothing, nothing is written then";
+    /// Who may not do what it needs does not wait.
+    REFUSED_AT_ONCE = "refused-at-once", "`Unauthorized` at once; it does not wait";
     /// Nothing of the library panics.
     PANIC = "panic", "What a server or another client does is never a panic";
 }
@@ -176,4 +186,10 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
     TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
     EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
     SIBLINGS, TURNS, CONTINUES, STEPS_DOWN, KEPT_OUT, INSIDE, SPINS,
+];
+
+/// What holds however long answers take: the rest is about what is done soon.
+pub const FROM_AFAR: &[Rule] = &[
+    EXCLUSION, IN_TIME, VALID, FOR_GOOD, LOST, TOKENS, ERROR, BODY, SERVED, CLEAN, REASON, ENDED,
+    LEASE, MOST, DELAY, ROOM, NESTED, UPGRADE, TOGETHER, KEPT_OUT, PANIC, SPINS,
 ];

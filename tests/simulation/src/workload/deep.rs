@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_lite::future::zip;
+use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::guard::context::carry;
 use zklock_core::lock::{AnyGuard, AnyLock};
 
@@ -269,7 +270,7 @@ impl Task {
     async fn step_down_alone(&self, deep: Deep) -> Deep {
         let writes = matches!(deep.guard, AnyGuard::Write(_)) && deep._holding.is_none();
         // Inside of a mutex it has the node of that, and is refused.
-        let mixed = self.crew.locks[deep.lock].mixed;
+        let mixed = self.crew.locks[deep.lock].mixed && self.crew.profile.mixes < 1_000;
         let usual = self.crew.profile.steps_down;
         if !writes || mixed || !deep.noted.is_alone() || !usual && self.choose(3) != 1 {
             return deep;
@@ -291,7 +292,9 @@ impl Task {
             }
             Err(refused) => {
                 let kind = refused.error().kind();
-                self.crew.ledger.check_step_down(&self.name, false, Err::<(), _>(kind));
+                if kind != ErrorKind::Unsupported || !self.crew.locks[lock].mixed {
+                    self.crew.ledger.check_step_down(&self.name, false, Err::<(), _>(kind));
+                }
                 let writer = refused.into_guard();
                 if !writer.is_valid() {
                     self.crew.ledger.lost_stepping_down(&writer);

@@ -8,7 +8,7 @@ use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
 use super::nested::Inside;
-use super::polls::{Cut, cut_short};
+use super::polls::{Cut, cut_short, nervously};
 use super::task::{Count, Task};
 use crate::rules::{self, Asking, Entry, Holding};
 
@@ -179,6 +179,7 @@ impl Task {
                     self.crew.ledger.fail(rules::LOST, what);
                 }
             };
+            let lost = nervously(world, lost, self.crew.profile.wakers);
             or(self.sleep(long), lost).await;
             holding.is_told();
         } else {
@@ -219,7 +220,7 @@ impl Task {
                     self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
                 }
             }
-            0 => drop(guard.release().await),
+            0 => drop(nervously(world, guard.release(), self.crew.profile.wakers).await),
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
@@ -270,7 +271,8 @@ impl Task {
         let (task, id) = (self.part("watcher"), holding.id());
         self.crew.ledger.expects_end(id);
         self.process.spawn(async move {
-            view.lost().await;
+            let world = task.process.world();
+            nervously(world, view.lost(), task.crew.profile.wakers).await;
             if !task.crew.ledger.told_of_end(id) && view.is_valid() {
                 let what = format!("{}: {} is valid", task.name, view.node_path());
                 task.crew.ledger.fail(rules::LOST, what);

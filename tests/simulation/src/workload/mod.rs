@@ -1,6 +1,7 @@
 //! What the tasks of the simulated processes do with the library.
 
 mod anew;
+mod corners;
 mod deep;
 mod doors;
 mod hold;
@@ -13,6 +14,7 @@ mod rare;
 mod scares;
 mod task;
 
+pub use corners::{Corner, Together};
 pub(crate) use plan::{BESIDE, MOST_PERMITS, RIGHTS};
 pub use plan::{Family, Layout, LockPlan};
 pub(crate) use task::close;

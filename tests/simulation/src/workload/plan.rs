@@ -80,6 +80,10 @@ pub struct LockPlan {
     pub confused: bool,
     /// Whether an administrator made its directories, and not all may do everything there.
     pub administered: bool,
+    /// Whether some of those who use it wait in nodes of their own.
+    pub alone: bool,
+    /// Whether those who use it have one of two identifiers, where its layout has some.
+    pub identified: bool,
 }
 
 const NAMES: [&str; 16] =
@@ -93,6 +97,9 @@ pub(crate) const RIGHTS: u32 = 1;
 
 /// The highest limit of a semaphore that changes.
 pub(crate) const MOST_PERMITS: u32 = 4;
+
+/// What some of those say in their nodes who use a semaphore in kazoo's layout.
+const IDENTIFIER: &str = "the other one";
 
 /// More shares than there are readers.
 pub(super) const ROOM: u32 = 1_000;
@@ -115,6 +122,8 @@ impl LockPlan {
                 writers: if profile.reads { [12, 240][world.choose(2) as usize] } else { 3 },
                 confused: false,
                 administered: false,
+                alone: profile.alone,
+                identified: profile.identified,
             };
             if profile.kinds {
                 plan.draw_kind(world, profile);
@@ -156,7 +165,7 @@ impl LockPlan {
         }
         match self.family {
             Family::ReadWrite if !self.layout.is_plain() => {
-                self.mixed = world.seldom(2, 300) == 1;
+                self.mixed = world.seldom(2, profile.mixes) == 1;
             }
             Family::Permits(_) => {
                 let limited_at = if profile.confused < 1_000 { 400 } else { 0 };
@@ -396,6 +405,9 @@ impl LockPlan {
         if let Some((timeout, tries)) = timeout {
             options = options.timeout(timeout).retries(tries);
         }
+        if self.alone && world.choose(2) == 1 {
+            options = options.fair(true);
+        }
         Ok(match self.family {
             Family::Permits(_) if self.confused && world.choose(3) == 0 => {
                 AnyLock::Mutex(self.mutex(session)?.with_options(options))
@@ -428,6 +440,9 @@ impl LockPlan {
                     session.semaphore(self.name, limit)?
                 };
                 let lock = match self.layout {
+                    Layout::Kazoo if self.identified && world.choose(2) == 1 => {
+                        lock.with_driver(Kazoo::default().identifier(IDENTIFIER))
+                    }
                     Layout::Kazoo => lock.with_driver(Kazoo::default()),
                     _ => lock,
                 };

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::panicking;
 
 use futures_lite::future::or;
 
+use super::scares::scare;
 use crate::executor::World;
 
 /// When a future is dropped that is not ready before.
@@ -41,6 +44,46 @@ impl fmt::Display for Cut {
             Cut::Woken(polls) => write!(f, ", dropped when woken after {polls} polls"),
         }
     }
+}
+
+/// The waker of a task, which panics now and then when it has woken that.
+struct Nervous {
+    world: Arc<World>,
+    task: Waker,
+    per_mille: u32,
+}
+
+impl Wake for Nervous {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.task.wake_by_ref();
+        // Where something panics already, that would be the end of all schedules.
+        if !panicking() && self.world.seldom(2, self.per_mille) == 1 {
+            self.world.say(|| "a waker panics".to_owned());
+            scare();
+        }
+    }
+}
+
+/// Polls a future with wakers of which so many of 1,000 wakes panic.
+pub(super) async fn nervously<F: Future>(
+    world: &Arc<World>,
+    future: F,
+    per_mille: u32,
+) -> F::Output {
+    if per_mille == 0 {
+        return future.await;
+    }
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let (world, task) = (world.clone(), cx.waker().clone());
+        let waker = Waker::from(Arc::new(Nervous { world, task, per_mille }));
+        future.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
 }
 
 /// Drops a future at its time, if it is not ready before.

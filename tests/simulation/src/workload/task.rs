@@ -14,8 +14,9 @@ use zklock_core::lock::{AnyGuard, AnyLock};
 use zklock_core::run::template::ZkLockTemplate;
 use zklock_core::session::{Session, SessionBuilder};
 
+use super::corners::Together;
 use super::plan::{Family, Layout, LockPlan};
-use super::polls::{Cut, cut_short};
+use super::polls::{Cut, cut_short, nervously};
 use crate::ensemble::Connecting;
 use crate::executor::{Process, current_task};
 use crate::host::Host;
@@ -45,6 +46,8 @@ pub struct Crew {
     pub exhausted: AtomicBool,
     /// How many nodes a server shows that its leader does not know.
     pub planted: AtomicU32,
+    /// What the tasks of a corner know of each other.
+    pub together: Arc<Together>,
 }
 
 /// A task of a process.
@@ -170,11 +173,23 @@ impl Task {
         &self,
         settings: impl FnOnce(SessionBuilder) -> SessionBuilder,
     ) -> Option<(Session, u64)> {
+        self.another_session_as(|_| (), settings)
+    }
+
+    /// The same, for somebody else, or for another part of the tree.
+    pub(super) fn another_session_as(
+        &self,
+        who: impl FnOnce(&mut Connecting),
+        settings: impl FnOnce(SessionBuilder) -> SessionBuilder,
+    ) -> Option<(Session, u64)> {
         let (label, timeout) = (self.process.world().unique(), self.crew.timeout);
-        let connecting = Connecting { label, ..Connecting::new(Duration::from_micros(timeout)) };
+        let usual = Connecting::new(Duration::from_micros(timeout));
+        let mut connecting = Connecting { label, ..usual };
+        who(&mut connecting);
+        let host = Host::below(&self.process, &connecting.chroot);
         let ensemble = self.crew.ledger.store().ensemble();
         let connector = ensemble.connector(&self.process, connecting);
-        let session = Session::simulated_builder(connector, Host::of(&self.process));
+        let session = Session::simulated_builder(connector, host);
         let session = session.tick_time(Duration::from_micros(self.crew.tick));
         Some((settings(session).open().ok()?, label))
     }
@@ -251,6 +266,9 @@ impl Task {
 
     async fn round(&self) {
         let world = self.process.world();
+        if let Some(corner) = self.crew.profile.corner {
+            return self.go_into(corner).await;
+        }
         if world.seldom(2, self.crew.profile.passes) == 1 {
             self.pass_by().await;
         }
@@ -321,6 +339,7 @@ impl Task {
                 Task::acquire(&asked, how).await
             }
         };
+        let acquiring = nervously(world, acquiring, self.crew.profile.wakers);
         let answer = cut_short(world, acquiring, cut).await;
         if how >= 3 {
             let tries = if how == 3 { 1 } else { tries };

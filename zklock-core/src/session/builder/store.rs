@@ -43,7 +43,8 @@ impl Store {
                     Some(machine) => format!("simulated {}", machine.place()),
                     None => format!("connector {:p}", Arc::as_ptr(connector)),
                 };
-                Place { servers: servers.into(), chroot: "".into() }
+                let chroot = machine.as_ref().map_or("", |machine| machine.chroot());
+                Place { servers: servers.into(), chroot: chroot.into() }
             }
         }
     }

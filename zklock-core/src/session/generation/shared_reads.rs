@@ -17,6 +17,7 @@ use super::Generation;
 use super::listing::{Listed, Listing};
 use crate::base::clock::Instant;
 use crate::base::times;
+use crate::base::unharmed::unharmed;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::LockDriver;
@@ -143,8 +144,8 @@ impl Generation {
                 let told = lock(&asking).take();
                 shared.forget(&path, &asking);
                 for tell in told.into_iter().flatten() {
-                    // A caller that gave up needs no answer.
-                    drop(tell.send(answer.clone()));
+                    // A caller that gave up needs no answer, and the waker of one may panic.
+                    unharmed(|| drop(tell.send(answer.clone())));
                 }
             });
         }

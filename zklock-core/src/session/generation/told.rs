@@ -79,7 +79,8 @@ impl HeldNode {
         (told.by, told.unsure) = (None, true);
     }
 
-    /// Records that the server refused to write such data: they are as they were created.
+    /// Records that the server refused to write such data: they are as they were created. As each refusal costs a
+    /// request and proves nothing, nothing is written then.
     pub fn refuses(&self) {
         *self.told() = Told { refused: true, ..Told::default() };
     }

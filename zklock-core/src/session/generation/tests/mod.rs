@@ -128,3 +128,30 @@ async fn news_of_a_node_wake_only_those_who_wait_for_it() {
     generation.lose_leases();
     assert_eq!(times(), [1, 1, 1, 1]);
 }
+
+/// The waker of an application whose executor has ended.
+struct Ended;
+
+impl std::task::Wake for Ended {
+    fn wake(self: Arc<Self>) {
+        panic!("the executor has ended");
+    }
+}
+
+#[tokio::test]
+async fn all_who_asked_the_same_are_told_though_the_waker_of_one_panics() {
+    let (store, timeout) = (Embedded::new(), Duration::from_secs(12));
+    let timing = Timing::of(timeout, None).unwrap();
+    let coordinator = store.connector(timeout).connect().await.unwrap();
+    let faults = store.faults(coordinator.session_id());
+    let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
+    let (inline, events) = (Spawner::Inline, Events::default());
+    let generation = Generation::new(1, coordinator, lease, inline, events, WatchBudget::new(""));
+    faults.hold_replies();
+    let mut first = Box::pin(generation.read_together("/"));
+    let waker = std::task::Waker::from(Arc::new(Ended));
+    assert!(first.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    let second = generation.read_together("/");
+    faults.release();
+    assert!(second.await.is_ok());
+}

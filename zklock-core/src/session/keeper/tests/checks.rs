@@ -233,6 +233,25 @@ async fn of_many_batches_none_waits_for_the_answer_to_another() {
     drop(full);
 }
 
+/// All together would be more than a server accepts in one request.
+#[tokio::test(start_paused = true)]
+async fn where_paths_are_long_a_heartbeat_is_several_requests() {
+    let kept = kept().await;
+    let full: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let long = "n".repeat(8_000);
+    let mut held = Vec::new();
+    for number in 1..MOST_CHECKED {
+        held.push(kept.hold(&format!("/{long}{number}"), StopAt::Lost).await);
+    }
+    let gone = kept.hold(&format!("/{long}-gone"), StopAt::Lost).await;
+    kept.generation.coordinator().delete(&gone.path).await.unwrap();
+    sleep(T / 6 + MOMENT).await;
+    assert!(gone.is_gone());
+    sleep(2 * T).await;
+    assert!(held.iter().all(|node| kept.is_valid(node)) && kept.generation.losses() == 1);
+    drop(full);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_may_not_be_read_keeps_no_other_from_being_checked() {
     let kept = kept().await;
