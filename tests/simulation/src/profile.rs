@@ -114,7 +114,7 @@ pub struct Profile {
     pub doors: bool,
     /// What tasks do instead of asking for the locks of the schedule.
     pub corner: Option<Corner>,
-    /// Whether the servers are far away, so that answers take up to a quarter of a session timeout. Only the rules
+    /// Whether the servers are far away, so that answers take up to a fifth of a session timeout. Only the rules
     /// `FROM_AFAR` are held then.
     pub far: bool,
     /// How many of 1,000 wakers of callers panic when they have woken who waits.

@@ -49,17 +49,21 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
 /// The nodes in parts of which each fits into one request.
 fn batches(mut rest: &[Arc<HeldNode>]) -> impl Iterator<Item = &[Arc<HeldNode>]> {
     from_fn(move || {
-        let mut bytes = 0;
-        let mut fits = |node: &&Arc<HeldNode>| {
-            bytes += node.path.len() + EACH;
-            bytes <= MOST_BYTES
-        };
-        let many = rest.iter().take(MOST_CHECKED).take_while(|node| fits(node)).count();
-        // One that does not fit alone is refused by itself.
-        let (batch, others) = rest.split_at(many.max(1).min(rest.len()));
+        let (batch, others) = rest.split_at(fitting(rest));
         rest = others;
         (!batch.is_empty()).then_some(batch)
     })
+}
+
+/// How many of the first nodes fit into one request. One that does not fit alone is refused by itself.
+fn fitting(nodes: &[Arc<HeldNode>]) -> usize {
+    let mut bytes = 0;
+    let mut fits = |node: &Arc<HeldNode>| {
+        bytes += node.path.len() + EACH;
+        bytes <= MOST_BYTES
+    };
+    let many = nodes.iter().take(MOST_CHECKED).take_while(|node| fits(node)).count();
+    many.max(1).min(nodes.len())
 }
 
 /// Checks a batch; removes the nodes that are gone, and checks the others again. Of one whose data change

@@ -28,7 +28,7 @@ pub fn evaluate(
         generation.lost_node(node, LossReason::Deleted);
         return false;
     }
-    node.has_version(stat.version);
+    node.was_read(stat.version);
     if data == REVOKE {
         generation.revoked_node(node);
         write_again(generation, node, stat.version);

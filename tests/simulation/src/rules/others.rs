@@ -13,7 +13,7 @@ impl Ledger {
         let mut others = others.filter(|life| !state.aimed_at.contains(&life.czxid.unsigned_abs()));
         let life = others.find(|life| {
             let (at, lock) = (life.gone.map_or(0, |(at, _)| at), self.lock_of(&life.path));
-            !lock.is_some_and(|lock| self.may_be_mistaken(lock, at))
+            !lock.map_or(self.corner, |lock| self.may_be_mistaken(lock, at))
                 && self.store.is_reached_for(self.timeout)
         })?;
         Some((super::OTHERS, format!("{}: a session of another process deleted it", life.path)))

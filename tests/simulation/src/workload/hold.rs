@@ -1,5 +1,8 @@
 //! Holding a lock, and letting go of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use futures_lite::future::{or, zip};
 use zklock_core::base::error::LockError;
 use zklock_core::base::error_kind::ErrorKind;
@@ -11,6 +14,9 @@ use super::nested::Inside;
 use super::polls::{Cut, cut_short, nervously};
 use super::task::{Count, Task};
 use crate::rules::{self, Asking, Entry, Holding};
+
+/// How many tasks wait for the end of one guard together.
+const TOGETHER: u32 = 3;
 
 impl Task {
     /// Notes that it has a guard, perhaps as the answer to a question.
@@ -169,6 +175,7 @@ impl Task {
                 other => guard = other,
             }
         }
+        let told = (self.crew.profile.wakers > 0).then(|| self.watch_together(&guard));
         let long = self.duration();
         if world.choose(2) == 0 {
             holding.awaits();
@@ -201,6 +208,7 @@ impl Task {
         if watched && inside.is_none() {
             self.crew.ledger.ends(first, &self.process);
         }
+        let told = told.filter(|_| inside.is_none());
         let (how, view) = (world.choose(3), guard.view());
         let alone = matches!(guard, AnyGuard::Mutex(_) | AnyGuard::Write(_))
             && inside.is_none()
@@ -224,6 +232,40 @@ impl Task {
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
+        if let Some(told) = told {
+            self.expect_told(told);
+        }
+    }
+
+    /// Several tasks wait for the end of a guard together. How many of them are told.
+    fn watch_together(&self, guard: &AnyGuard) -> Arc<AtomicU32> {
+        let told = Arc::new(AtomicU32::new(0));
+        for _ in 0..TOGETHER {
+            let (task, told, view) = (self.part("watcher"), told.clone(), guard.view());
+            self.process.spawn(async move {
+                let world = task.process.world();
+                nervously(world, view.lost(), task.crew.profile.wakers).await;
+                told.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        told
+    }
+
+    /// A guard has ended: all are told who wait for that together, whoever has a waker that panics.
+    fn expect_told(&self, told: Arc<AtomicU32>) {
+        let task = self.part("watcher");
+        self.process.spawn(async move {
+            let mut pauses = None;
+            // Who stood still meanwhile has as long again.
+            while pauses.replace(task.process.pauses()) != Some(task.process.pauses()) {
+                task.sleep(task.crew.timeout).await;
+            }
+            let told = told.load(Ordering::Relaxed);
+            if told < TOGETHER {
+                let what = format!("{}: {told} of {TOGETHER} are told of the end", task.name);
+                task.crew.ledger.fail(rules::ENDED, what);
+            }
+        });
     }
 
     /// The node of a guard.

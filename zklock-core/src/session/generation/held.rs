@@ -175,6 +175,14 @@ impl HeldNode {
         self.version.store(version, Ordering::Release);
     }
 
+    /// Records the version of its data that were read, unless a later one is known by now: answers to several who
+    /// asked are not told in their order.
+    pub fn was_read(&self, version: i32) {
+        let is_later = |known: i32| known == i32::MIN || version.wrapping_sub(known) > 0;
+        let later = |known: i32| is_later(known).then_some(version);
+        let _ = self.version.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
+    }
+
     /// Since when it is in the heartbeat's care, or the node was that it replaces.
     pub fn since(&self) -> Instant {
         Instant::from_nanos(self.since.load(Ordering::Acquire))

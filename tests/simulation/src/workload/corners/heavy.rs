@@ -27,6 +27,9 @@ const BORNE: usize = 2 * 1024 * 1024;
 /// What counts as full: no other path fits.
 const FULL: usize = MOST - ROOT - BELOW;
 
+/// More than one connection has room for.
+const MANY: usize = 300;
+
 /// So many watches are more than a client can set again.
 const FEW: usize = 25;
 
@@ -64,7 +67,7 @@ impl Task {
         let Some((session, label)) = self.another_session_with(settings) else { return };
         let heavy = Heavy { session, root, most };
         // It takes its time, so most look at watches alone.
-        let mut held = match self.process.world().seldom(2, 200) {
+        let mut held = match self.process.world().seldom(2, 100) {
             0 => self.burst(&heavy, 0, FEW).await.held,
             _ => {
                 let mut held = self.fill(&heavy).await;
@@ -87,7 +90,8 @@ impl Task {
 
     /// Acquires locks until there is no room for more.
     async fn fill(&self, heavy: &Heavy) -> Vec<MutexGuard> {
-        let many = [1, 8, 60][self.choose(3) as usize];
+        // More than one connection has room for, before there is another one.
+        let many = [1, 8, 60, MANY][self.choose(if heavy.most > 1 { 4 } else { 3 }) as usize];
         self.say(|| format!("fills {} connections, {many} at a time", heavy.most));
         let mut held = Vec::new();
         loop {
@@ -181,7 +185,9 @@ impl Task {
 
     /// Some room is no room for many permits, which are refused, and is there for others then.
     async fn lets_some_go(&self, heavy: &Heavy, held: &mut Vec<MutexGuard>) {
-        for guard in held.drain(..4.min(held.len())) {
+        // Of each connection.
+        for _ in 0..4 * heavy.most.min(held.len()) {
+            let guard = held.swap_remove(self.choose(held.len() as u32) as usize);
             drop(guard.release().await);
         }
         let Ok(permits) = heavy.session.semaphore("permits", PERMITS) else { return };

@@ -15,8 +15,11 @@ use crate::rules;
 use crate::workload::task::Task;
 
 const NAME: &str = "python";
-const LIMIT: usize = 2;
+const LIMIT: usize = 1;
 const WAIT: Duration = Duration::from_millis(500);
+
+/// How often somebody does the same, one time after the other.
+const TIMES: u32 = 6;
 
 /// How long a program that makes the directory takes to write the limit into it.
 const WRITTEN: u64 = 200_000;
@@ -31,9 +34,12 @@ impl Task {
             0 | 1 => self.is_kazoo().await,
             2 => {
                 // Nothing happens where it has children.
-                self.crew.ledger.store().meddle();
-                let path = PERMITS.to_owned();
-                self.crew.ledger.store().ensemble().outsider(Operation::Delete { path });
+                for _ in 0..TIMES {
+                    self.crew.ledger.store().meddle();
+                    let path = PERMITS.to_owned();
+                    self.crew.ledger.store().ensemble().outsider(Operation::Delete { path });
+                    self.sleep(u64::from(self.choose(8)) * 500).await;
+                }
             }
             _ => self.shares_permits().await,
         }
@@ -88,7 +94,13 @@ impl Task {
             self.sleep(2 * self.crew.timeout).await;
             Err(RequestError::ConnectionLoss)
         };
-        let done = or(self.has_a_permit(&session), late).await;
+        let often = async {
+            for _ in 0..TIMES {
+                self.has_a_permit(&session).await?;
+            }
+            Ok(())
+        };
+        let done = or(often, late).await;
         self.say(|| format!("is kazoo no more: {done:?}"));
         session.close().await;
     }

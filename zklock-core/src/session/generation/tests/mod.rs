@@ -155,3 +155,19 @@ async fn all_who_asked_the_same_are_told_though_the_waker_of_one_panics() {
     faults.release();
     assert!(second.await.is_ok());
 }
+
+#[tokio::test]
+async fn what_was_read_before_it_was_written_is_not_the_version_of_a_node() {
+    let generation = generation().await;
+    let term = generation.grantable(StopAt::Lost).unwrap();
+    let node = generation.hold("/a".into(), "a".into(), 1, term, None).unwrap();
+    node.has_version(0);
+    node.was_written(0);
+    node.was_read(0);
+    assert_eq!(node.version(), 1);
+    node.was_read(3);
+    assert_eq!(node.version(), 3);
+    node.has_version(i32::MIN);
+    node.was_read(2);
+    assert_eq!(node.version(), 2);
+}
