@@ -686,7 +686,7 @@ pub const MIX: &[Profile] = &[
         lasts: 3,
         ..CORNER
     },
-    Profile { name: "python", corner: Some(Corner::Kazoo), tasks: 2, rounds: 10, ..CORNER },
+    Profile { name: "python", corner: Some(Corner::Kazoo), tasks: 2, rounds: 4, ..CORNER },
     Profile { name: "few", corner: Some(Corner::Few), rounds: 10, ..CORNER },
     Profile { name: "below", corner: Some(Corner::Below), tasks: 2, rounds: 8, ..CORNER },
     Profile { name: "litter", corner: Some(Corner::Litter), tasks: 3, rounds: 6, ..CORNER },

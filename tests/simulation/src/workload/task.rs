@@ -23,6 +23,9 @@ use crate::host::Host;
 use crate::profile::{Faults, Profile};
 use crate::rules::{self, Caller, Entry, Ledger};
 
+/// What those are told who use a semaphore with another identifier than others of their process.
+const ANOTHER_LAYOUT: &str = "already uses it in the layout";
+
 /// What the tasks of a schedule share.
 #[derive(Debug)]
 pub struct Crew {
@@ -353,6 +356,9 @@ impl Task {
             Some(Err(error)) => {
                 let dropped = self.crew.profile.cancels > 0;
                 self.crew.ledger.check_holder(&self.name, &asking, &error, dropped);
+                if plan.identified && format!("{error}").contains(ANOTHER_LAYOUT) {
+                    self.crew.ledger.check_handle(&self.name, lock, &self.process, &error);
+                }
                 self.judge_of(plan, &error, Some(how));
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }

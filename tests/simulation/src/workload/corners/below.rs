@@ -16,6 +16,9 @@ const WAIT: Duration = Duration::from_secs(2);
 const OUTER: &str = "below";
 const INNER: &str = "below/x-lock-0000000000";
 
+/// Longer than it takes to ask for a release, in microseconds.
+const LONG: u64 = 200_000;
+
 /// A lock whose directory goes now and then, with all that is in it.
 const FORMER: &str = "former";
 
@@ -48,11 +51,13 @@ impl Task {
         let Ok(site) = self.session.site(OUTER) else { return };
         let inner = format!("/zklock/{INNER}");
         let ensemble = self.crew.ledger.store().ensemble();
-        // Until it has had a contender, it looks like one.
+        // Until it has had a contender, it looks like one, also to others who ask at this time.
         let born = ensemble.life(&inner, None).map(|life| life.born);
-        let below = format!("{inner}/");
+        let (below, long_ago) =
+            (format!("{inner}/"), self.process.world().now().saturating_sub(LONG));
         let mut nodes = ensemble.lives().into_iter().filter(|life| life.path.starts_with(&below));
-        let is_used = nodes.any(|life| born.is_some_and(|born| life.born >= born));
+        let is_used = ensemble.data(&inner).as_deref() != Some(ASKED)
+            && nodes.any(|life| born.is_some_and(|born| (born..long_ago).contains(&life.born)));
         let asked = site.revoke().await;
         self.say(|| format!("asks for the release of {OUTER}: {asked:?}"));
         let is_same = ensemble.life(&inner, None).map(|life| life.born) == born;

@@ -59,7 +59,7 @@ struct Heavy {
 
 impl Task {
     pub(in crate::workload) async fn hold_much(&self) {
-        let most = 1 + self.process.world().seldom(2, 250) as usize;
+        let most = 1 + self.process.world().seldom(2, 400) as usize;
         let root = format!("/{}", "r".repeat(ROOT));
         let settings = |builder: zklock_core::session::SessionBuilder| {
             builder.root(root.clone()).max_connections(most)
@@ -91,7 +91,8 @@ impl Task {
     /// Acquires locks until there is no room for more.
     async fn fill(&self, heavy: &Heavy) -> Vec<MutexGuard> {
         // More than one connection has room for, before there is another one.
-        let many = [1, 8, 60, MANY][self.choose(if heavy.most > 1 { 4 } else { 3 }) as usize];
+        let many = if heavy.most > 1 { [60, MANY, MANY] } else { [1, 8, 60] };
+        let many = many[self.choose(3) as usize];
         self.say(|| format!("fills {} connections, {many} at a time", heavy.most));
         let mut held = Vec::new();
         loop {
