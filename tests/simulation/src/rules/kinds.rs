@@ -64,6 +64,15 @@ impl Ledger {
         }
     }
 
+    /// Somebody was told that its process uses the layout with another identifier: nobody does who let go of it, even if
+    /// that was just now.
+    pub fn check_identifier(&self, who: &str, lock: usize, process: &Process, error: &LockError) {
+        if !self.is_used_here(lock, process, self.world.now() + 1) {
+            let what = format!("{who}: nobody else uses {}: {error}", self.plans[lock].name);
+            self.fail(super::MIXED, what);
+        }
+    }
+
     /// Somebody was told, since then, that a name is used in another way.
     pub(super) fn check_used(&self, who: &str, lock: usize, process: &Process, since: u64) {
         let plan = &self.plans[lock];

@@ -357,7 +357,7 @@ impl Task {
                 let dropped = self.crew.profile.cancels > 0;
                 self.crew.ledger.check_holder(&self.name, &asking, &error, dropped);
                 if plan.identified && format!("{error}").contains(ANOTHER_LAYOUT) {
-                    self.crew.ledger.check_handle(&self.name, lock, &self.process, &error);
+                    self.crew.ledger.check_identifier(&self.name, lock, &self.process, &error);
                 }
                 self.judge_of(plan, &error, Some(how));
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());

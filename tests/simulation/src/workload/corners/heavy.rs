@@ -91,7 +91,7 @@ impl Task {
     /// Acquires locks until there is no room for more.
     async fn fill(&self, heavy: &Heavy) -> Vec<MutexGuard> {
         // More than one connection has room for, before there is another one.
-        let many = if heavy.most > 1 { [60, MANY, MANY] } else { [1, 8, 60] };
+        let many = if heavy.most > 1 { [1, 60, MANY] } else { [1, 8, 60] };
         let many = many[self.choose(3) as usize];
         self.say(|| format!("fills {} connections, {many} at a time", heavy.most));
         let mut held = Vec::new();
