@@ -14,6 +14,9 @@ const MOST: usize = 2;
 /// How long those wait who do not ask once.
 const WAIT: Duration = Duration::from_millis(500);
 
+/// How long it takes to delete a node at most, in microseconds.
+const DELETED: u64 = 100_000;
+
 /// How long it is kept by some.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -46,7 +49,11 @@ impl Task {
                 let what = format!("{}: {others} others in {took} µs: {error:#}", self.name);
                 self.crew.ledger.fail(rules::GIVES_WAY, what);
             }
-            Err(error) => self.say(|| format!("{error:#}")),
+            Err(error) => {
+                self.say(|| format!("{error:#}"));
+                // Its node goes in the background, and is in the way until then.
+                self.sleep(DELETED).await;
+            }
         }
     }
 }
