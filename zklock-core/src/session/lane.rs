@@ -314,7 +314,9 @@ impl Lane {
         for generation in self.living() {
             let _ = limit.bound(generation.close()).await;
         }
-        let _ = limit.bound(self.over.subscribe().wait_for(|over| *over)).await;
+        let mut over = self.over.subscribe();
+        let is_over = pin!(over.wait_for(|over| *over));
+        let _ = limit.bound(unharming(is_over)).await;
     }
 
     fn is_closed(&self) -> bool {

@@ -712,6 +712,14 @@ pub const MIX: &[Profile] = &[
     },
     Profile { name: "wakers", kinds: true, wakers: 200, tasks: 4, long: 300, ..GENERAL },
     Profile {
+        name: "wakers-at-doors",
+        kinds: true,
+        layouts: 0,
+        doors: true,
+        wakers: 200,
+        ..GENERAL
+    },
+    Profile {
         name: "mixed-nesting",
         kinds: true,
         shape: Shape::ReadWrite,

@@ -186,7 +186,6 @@ impl Task {
                     self.crew.ledger.fail(rules::LOST, what);
                 }
             };
-            let lost = nervously(world, lost, self.crew.profile.wakers);
             or(self.sleep(long), lost).await;
             holding.is_told();
         } else {
@@ -228,7 +227,7 @@ impl Task {
                     self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
                 }
             }
-            0 => drop(nervously(world, guard.release(), self.crew.profile.wakers).await),
+            0 => drop(guard.release().await),
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }

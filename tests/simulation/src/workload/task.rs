@@ -88,7 +88,9 @@ pub fn run(
 ) -> impl Future<Output = ()> + Send + 'static + use<> {
     let name = format!("task {}.{number}", process.id().0);
     let counts = (Count::new(crew, |crew| &crew.running), Count::new(crew, |crew| &crew.busy));
-    go(Task { crew: crew.clone(), process, session, name, origin: None }, number, counts)
+    let (world, wakers) = (process.world().clone(), crew.profile.wakers);
+    let task = Task { crew: crew.clone(), process, session, name, origin: None };
+    async move { nervously(&world, go(task, number, counts), wakers).await }
 }
 
 async fn go(mut task: Task, number: u32, (_running, busy): (Count, Count)) {
@@ -342,7 +344,6 @@ impl Task {
                 Task::acquire(&asked, how).await
             }
         };
-        let acquiring = nervously(world, acquiring, self.crew.profile.wakers);
         let answer = cut_short(world, acquiring, cut).await;
         if how >= 3 {
             let tries = if how == 3 { 1 } else { tries };
