@@ -114,9 +114,9 @@ pub struct Profile {
     pub doors: bool,
     /// What tasks do instead of asking for the locks of the schedule.
     pub corner: Option<Corner>,
-    /// Whether the servers are far away, so that answers take up to a fifth of a session timeout. Only the rules
-    /// `FROM_AFAR` are held then.
-    pub far: bool,
+    /// How far away the servers may be, of so many distances; 0 where they are near. Only the rules `FROM_AFAR` are held
+    /// where they are far.
+    pub far: u32,
     /// How many of 1,000 wakers of callers panic when they have woken who waits.
     pub wakers: u32,
     /// How many of 1,000 read/write locks have a mutex of their name beside them; in whose scope writers step down,

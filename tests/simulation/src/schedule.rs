@@ -235,8 +235,8 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let (timeout, tick, sync_limit) = TIMES[times as usize];
     let odd = profile.kinds_of_faults == Faults::Odd;
     let latency = match profile.far {
-        true => FAR[world.choose(FAR.len() as u32) as usize] * timeout / 1_000,
-        false => Weather::default().latency,
+        0 => Weather::default().latency,
+        far => FAR[world.choose(far) as usize] * timeout / 1_000,
     };
     let options = Options {
         servers,
@@ -354,14 +354,14 @@ fn task_rests(crew: &Crew) -> u64 {
 
 /// The weather where a message takes so long at least: then none takes much longer.
 fn at_a_distance(usual: Weather, profile: &Profile, latency: u64) -> Weather {
-    Weather { latency, slow: if profile.far { 0 } else { usual.slow }, ..usual }
+    Weather { latency, slow: if profile.far > 0 { 0 } else { usual.slow }, ..usual }
 }
 
 /// How long all tasks together wait for servers that are far away.
 fn ways(scene: &Scene) -> u64 {
     let profile = &scene.crew.profile;
     let calls = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
-    if profile.far { calls * 12 * scene.latency } else { 0 }
+    if profile.far > 0 { calls * 12 * scene.latency } else { 0 }
 }
 
 fn finish(scene: &Arc<Scene>, polls: u64) -> Outcome {

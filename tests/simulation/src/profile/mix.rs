@@ -55,7 +55,7 @@ const GENERAL: Profile = Profile {
     bodies: false,
     doors: false,
     corner: None,
-    far: false,
+    far: 0,
     wakers: 0,
     mixes: 300,
     alone: false,
@@ -699,7 +699,7 @@ pub const MIX: &[Profile] = &[
         layouts: 0,
         mixes: 0,
         marks: true,
-        far: true,
+        far: 5,
         locks: 1,
         faults: 0,
         strikes: 0,
@@ -710,6 +710,7 @@ pub const MIX: &[Profile] = &[
         long: 600,
         ..GENERAL
     },
+    Profile { name: "far-kinds", kinds: true, far: 2, faults: 0, strikes: 0, ..GENERAL },
     Profile { name: "wakers", kinds: true, wakers: 200, tasks: 4, long: 300, ..GENERAL },
     Profile {
         name: "wakers-at-doors",

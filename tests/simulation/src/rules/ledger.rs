@@ -187,7 +187,7 @@ impl Ledger {
         let (world, store) = (world.clone(), store.clone());
         // The longest silence of the client, and half a tick of the server.
         let lease = timeout - timeout / 5 - tick / 2;
-        let (drift, far) = (u64::from(profile.drift), profile.far);
+        let (drift, far) = (u64::from(profile.drift), profile.far > 0);
         let corner = profile.corner.is_some();
         // A clock that is slow makes it longer.
         let lease = lease + lease * drift / (1_000_000 - drift);
