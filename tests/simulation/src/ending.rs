@@ -69,7 +69,7 @@ pub(crate) fn close(scene: &Arc<Scene>) {
         ledger.fail(rules::CLEAN, format!("{left:?} are left"));
     }
     let unused = ensemble.unused("/zklock");
-    if !unused.is_empty() && scene.store.is_sound() {
+    if !unused.is_empty() && (scene.store.is_sound() || scene.store.only_forgot()) {
         ledger.fail(rules::UNUSED, format!("{unused:?} are left"));
     }
     let left = ensemble.sessions();

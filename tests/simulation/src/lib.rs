@@ -2,13 +2,13 @@
 //! thread, in virtual time. One list of choices decides everything, so that what was seen once can
 //! be seen again.
 
-mod broken_log;
 pub mod conformance;
 pub mod cores;
 mod ending;
 mod faults;
 pub mod found;
 pub mod kept;
+mod log;
 pub mod origin;
 pub mod profile;
 pub mod rules;

@@ -8,15 +8,15 @@ use std::time::Duration;
 use zklock_core::observe::observer::{Event, Observer};
 use zklock_core::session::Session;
 
-use crate::broken_log;
 use crate::chooser::{Choice, Chooser};
 use crate::ending;
 use crate::ensemble::{Access, Connecting, Ensemble, Options, Weather};
-use crate::executor::{Process, World};
+use crate::executor::{Process, ProcessId, World};
 use crate::faults;
 use crate::host::Host;
+use crate::log;
 use crate::profile::{Faults, Profile};
-use crate::rules::{self, Ledger, Violation};
+use crate::rules::{self, Account, Ledger, Violation};
 use crate::store::Store;
 use crate::workload::{self, Crew, LockPlan, RIGHTS};
 
@@ -67,6 +67,8 @@ pub(crate) struct Scene {
     pub(crate) store: Arc<Store>,
     pub(crate) crew: Arc<Crew>,
     running: Mutex<Vec<Running>>,
+    /// What the observers of all sessions were told.
+    told: Mutex<Vec<(ProcessId, Arc<Account>)>>,
     strikes: u32,
     tick: u64,
     /// How long a message takes at least.
@@ -148,6 +150,12 @@ impl Scene {
         if profile.kinds_of_faults == Faults::Strays {
             builder = builder.observer(Arc::new(Leaving(self.store.clone(), process.clone())));
         }
+        if is_observed(profile) {
+            let account = Arc::new(Account::default());
+            builder = builder.observer(account.listener());
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.push((process.id(), account));
+        }
         let session = match builder.open() {
             Ok(session) => session,
             Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
@@ -155,6 +163,9 @@ impl Scene {
         for number in 0..profile.tasks {
             let task = workload::run(&self.crew, process.clone(), session.clone(), number);
             process.spawn(task);
+        }
+        if profile.kinds_of_faults == Faults::Full {
+            process.spawn(workload::looks(&self.crew, process.clone(), session.clone()));
         }
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Running { process, session, label };
@@ -166,6 +177,20 @@ impl Scene {
         };
         drop(running);
         drop(old);
+    }
+
+    /// What observers were told, when all sessions are closed. Who crashes drops its calls as well.
+    fn check_told(&self) {
+        let accounts =
+            std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
+        let profile = &self.crew.profile;
+        let crashed = accounts.len() > profile.processes as usize;
+        // One of two that go on side by side is dropped with the other.
+        let beside = profile.deep || profile.doors || profile.rare;
+        for (process, account) in accounts {
+            let dropped = (!crashed && !beside).then(|| workload::dropped(process));
+            self.crew.ledger.check_told(&account, dropped);
+        }
     }
 
     /// Whether something befalls one of these servers already; if not, something does until then.
@@ -226,7 +251,6 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
 /// Runs a schedule.
 pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let world = World::new(chooser, lines);
-    let log = broken_log::begin(&world, profile.logs);
     let servers = if profile.servers == 3 && world.choose(2) == 1 { 3 } else { 1 };
     let exact = profile.only.is_some();
     let strikes = if !exact && world.choose(2) == 1 { profile.strikes } else { 0 };
@@ -258,7 +282,10 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
             store.ensemble().prepare_for(&path, access);
         }
     }
-    let ledger = Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile));
+    let lines = rules::Lines::default();
+    let log = log::begin(&world, &lines, profile.logs);
+    let ledger = Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile, lines);
+    let ledger = Arc::new(ledger);
     let crew = Arc::new(Crew {
         ledger: ledger.clone(),
         locks,
@@ -273,17 +300,19 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         together: Arc::default(),
     });
     world.say(|| format!("{servers} servers, {strikes} strikes, locks {:?}", crew.locks));
-    let (running, struck) = (Mutex::default(), Mutex::default());
+    let (running, told, struck) = (Mutex::default(), Mutex::default(), Mutex::default());
     let scene = Arc::new(Scene {
         world: world.clone(),
         store,
         crew,
         running,
+        told,
         strikes,
         tick,
         latency,
         struck,
     });
+    workload::drops_none();
     for place in 0..profile.processes as usize {
         scene.start(place);
     }
@@ -317,11 +346,19 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     if ledger.is_kept() {
         ending::close(&scene);
     }
+    if ledger.is_kept() {
+        scene.check_told();
+    }
     if world.panics() > 0 {
         ledger.fail(rules::PANIC, format!("{} tasks panicked", world.panics()));
     }
     drop(log);
     finish(&scene, polls)
+}
+
+/// Whether what observers are told is compared with what callers did: each of them has a thread of its own.
+fn is_observed(profile: &Profile) -> bool {
+    profile.only.is_none() && (profile.multi > 80 || profile.steps_down)
 }
 
 /// Which of several connections and servers is used.

@@ -21,6 +21,8 @@ pub(super) struct Ask {
     pub(super) since: u64,
     /// Until when it waits; 0 for who asks once.
     pub(super) until: u64,
+    /// How long one of its tries lasts, or it waits for answers if it asks once; 0 for as long as it takes.
+    pub(super) one_try: u64,
     /// How many permits it wants, if that is known.
     pub(super) wanted: Option<u32>,
     /// Whether it may hold this lock already, as one of several, or unnoticed inside.
@@ -31,6 +33,15 @@ pub(super) struct Ask {
     pub(super) who: Caller,
     /// Whether it has its answer.
     pub(super) answered: bool,
+}
+
+impl Ask {
+    /// How long before its deadline it asks who holds the lock.
+    pub(super) fn ahead(&self) -> u64 {
+        let one_try =
+            if self.one_try > 0 { self.one_try } else { self.until.saturating_sub(self.since) };
+        (one_try / 4).min(AHEAD)
+    }
 }
 
 /// Somebody asks, until this is dropped.
@@ -46,6 +57,15 @@ impl Asking {
     pub fn wants(self, share: u32) -> Self {
         if let Some(ask) = self.ledger.lock().asks.get_mut(&self.id) {
             ask.wanted = Some(share);
+        }
+        self
+    }
+
+    /// Notes how long one try lasts, or how long whoever asks once waits for answers.
+    #[must_use]
+    pub fn within(self, one_try: u64) -> Self {
+        if let Some(ask) = self.ledger.lock().asks.get_mut(&self.id) {
+            ask.one_try = one_try;
         }
         self
     }
@@ -165,7 +185,9 @@ impl Ledger {
         };
         let behind = state.asks.values().any(waits);
         let (who, answered, wanted) = (current_task(), false, None);
-        let ask = Ask { lock, process, since, until, wanted, may_hold, behind, who, answered };
+        let one_try = 0;
+        let ask =
+            Ask { one_try, lock, process, since, until, wanted, may_hold, behind, who, answered };
         state.asks.insert(id, ask);
         Asking { ledger: self.clone(), id }
     }
@@ -311,6 +333,8 @@ impl Ledger {
         let (lock, since, process) = (mine.lock, mine.since, mine.process.clone());
         let waited = mine.until.saturating_sub(since);
         let plan = &self.plans[lock];
+        // Who asks once waits for answers alone; for permits, also for who takes some just now.
+        let asks_once = mine.until == 0 && mine.one_try >= ENOUGH && !plan.has_permits();
         let held = state.held.values().any(|held| held.entry.lock == lock);
         // What its process had seen just before it asked may be what it is told.
         let just = since.saturating_sub(NOTICE);
@@ -385,7 +409,7 @@ impl Ledger {
             }
             ErrorKind::Unavailable
                 // What is refused is answered.
-                if waited >= LONG && self.store.only_refused_for(now - since + self.timeout)
+                if (waited >= LONG || asks_once) && self.store.only_refused_for(now - since + self.timeout)
                     || waited >= self.timeout / 3 + 700_000
                         && self.store.lost_one_for(now - since + self.timeout) =>
             {

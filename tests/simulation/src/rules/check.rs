@@ -33,7 +33,9 @@ impl Ledger {
             && state.claims.is_empty()
             && state.asks.is_empty()
             && state.lingering.is_empty()
-            && state.scopes.is_empty();
+            && state.scopes.is_empty()
+            && state.passing.is_empty()
+            && self.log.is_empty();
         if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
             return;
         }
@@ -42,9 +44,13 @@ impl Ledger {
         let (_, deaths) = self.store.tally();
         // Heartbeats need no notification.
         let disturbed = self.store.answered();
-        let all_ran = !state.claims.is_empty() && self.world.idle_until().is_some();
+        let waits = !state.claims.is_empty() || !state.entering.is_empty();
+        let all_ran = waits && self.world.idle_until().is_some();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
+        found = found.or_else(|| self.logged(state));
         found = found.or_else(|| self.left_free(state, now));
+        found = found.or_else(|| self.left_free_since_back(state, now));
+        found = found.or_else(|| self.enter(state, now, all_ran));
         found = found.or_else(|| self.left_waiting(state, now));
         found = found.or_else(|| self.goes_elsewhere(state, now));
         found = found.or_else(|| self.nested(state, now)).or_else(|| self.turns_left(state, now));
@@ -82,6 +88,7 @@ impl Ledger {
         }
         if std::mem::replace(&mut state.deaths, deaths) != deaths {
             found = found.or_else(|| self.kept_out(state)).or_else(|| self.taken_away(state));
+            found = found.or_else(|| self.passed(state, now));
         }
         drop(guard);
         self.check_room();
@@ -276,7 +283,8 @@ impl Ledger {
     pub(super) fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
         let is_revocable = self.plans[held.entry.lock].is_revocable();
         let unwatched = if is_revocable { 0 } else { self.timeout / 4 };
-        let watched = held.since + unwatched + UNDER_WAY < at;
+        // The time of a reader that was a writer goes on.
+        let watched = (held.first + unwatched).max(held.since) + UNDER_WAY < at;
         let calm = disturbed == 0 || disturbed + self.timeout < at;
         watched
             && calm

@@ -17,12 +17,12 @@ impl Ledger {
     /// What somebody waits for and nobody has, where nothing has gone wrong.
     pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
         if self.store.faults() == 0 {
-            let free = self.free_for(state, now, LONG)?;
+            let free = self.free_for(state, now, LONG, |_| true)?;
             return Some((super::FREE, format!("{free} is free for {LONG} µs")));
         }
         // After a sixth, and again after twice as long.
         let long = LONG + self.timeout / 3;
-        let free = self.free_for(state, now, long)?;
+        let free = self.free_for(state, now, long, |_| true)?;
         let alone = self.store.only_forgot()
             && self.store.lost_one_for(long + self.timeout)
             && !self.store.is_one_unheard(long + self.timeout.max(LONG_WAIT));
@@ -30,7 +30,13 @@ impl Ledger {
     }
 
     /// A lock that somebody waits for and that nobody has had for so long.
-    fn free_for(&self, state: &State, now: u64, long: u64) -> Option<&'static str> {
+    pub(super) fn free_for(
+        &self,
+        state: &State,
+        now: u64,
+        long: u64,
+        is_served: impl Fn(&Ask) -> bool,
+    ) -> Option<&'static str> {
         let since = now.saturating_sub(long);
         let long = |at: u64| at + long <= now;
         let is_free = |lock: usize| {
@@ -46,7 +52,10 @@ impl Ledger {
         };
         let mut waits = state.asks.values().filter(|ask| {
             let waits = ask.until > now && long(ask.since);
-            waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
+            waits
+                && !state.closing.contains(&ask.process.id())
+                && is_free(ask.lock)
+                && is_served(ask)
         });
         waits.next().map(|ask| self.plans[ask.lock].name)
     }

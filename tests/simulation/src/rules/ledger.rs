@@ -9,10 +9,13 @@ use zklock_core::guard::view::GuardView;
 use super::Rule;
 use super::asking::{Ask, Asking, Claim};
 use super::closed::Left;
+use super::entering::Entering;
 use super::grants::Chain;
 use super::kept_out::{Answered, Caller};
 use super::kinds::Uses;
 use super::lingering::Lingering;
+use super::log::Lines;
+use super::passed::Passing;
 use super::scopes::Scopes;
 use crate::executor::{Process, ProcessId, World};
 use crate::profile::{ALLOWED, Profile};
@@ -63,6 +66,8 @@ pub(super) struct Held {
     pub(super) path: String,
     pub(super) token: FencingToken,
     pub(super) since: u64,
+    /// The same of the writer that it was, if it is a reader.
+    pub(super) first: u64,
     /// The session that owns its node.
     pub(super) owner: i64,
     /// Since when it is not valid.
@@ -99,6 +104,10 @@ pub(super) struct State {
     pub(super) losses: BTreeMap<u64, u64>,
     /// The nodes, by their czxids, with which somebody has held a lock.
     pub(super) noted: BTreeSet<u64>,
+    /// Since when who writes holds the lock, by the czxid of its token: the same as that of the reader that it becomes.
+    pub(super) wrote: BTreeMap<u64, u64>,
+    /// When somebody was granted a lock last with each of them.
+    pub(super) grants_on: BTreeMap<u64, u64>,
     /// Those with which somebody had the only node of a lock as one of several, or inside.
     pub(super) parts: BTreeSet<u64>,
     /// When each process last ended to acquire a lock as one of several, or inside.
@@ -137,6 +146,19 @@ pub(super) struct State {
     pub(super) left: Vec<Left>,
     /// The nodes that linger.
     pub(super) lingering: Vec<Lingering>,
+    /// Since when each process that asks is connected; and when that was looked at last.
+    pub(super) back: BTreeMap<ProcessId, u64>,
+    pub(super) looked_back: u64,
+    /// The writers that have stepped down, and who waited for them.
+    pub(super) entering: Vec<Entering>,
+    /// Those of writers whose call was dropped while they stepped down, by their czxids.
+    pub(super) left_stepping_down: BTreeSet<u64>,
+    /// The nodes that a release has left, until it is known to whom.
+    pub(super) passing: Vec<Passing>,
+    /// Those of which the log has said that they were lost, by their czxids.
+    pub(super) told_lost: BTreeSet<u64>,
+    /// The processes that have stood still.
+    pub(super) stood_still: BTreeSet<ProcessId>,
     /// When each lock was granted last.
     pub(super) granted: BTreeMap<usize, u64>,
     /// Since when there is room for the permits of each semaphore.
@@ -172,6 +194,8 @@ pub struct Ledger {
     /// Whether tasks use other locks than these, and judge them by themselves.
     pub(super) corner: bool,
     pub(super) plans: Vec<LockPlan>,
+    /// What the log says.
+    pub(super) log: Lines,
     state: Mutex<State>,
 }
 
@@ -183,6 +207,7 @@ impl Ledger {
         (timeout, tick): (u64, u64),
         plans: Vec<LockPlan>,
         profile: &Profile,
+        log: Lines,
     ) -> Self {
         let (world, store) = (world.clone(), store.clone());
         // The longest silence of the client, and half a tick of the server.
@@ -192,7 +217,7 @@ impl Ledger {
         // A clock that is slow makes it longer.
         let lease = lease + lease * drift / (1_000_000 - drift);
         let state = Mutex::default();
-        Ledger { world, store, timeout, lease, drift, far, corner, plans, state }
+        Ledger { world, store, timeout, lease, drift, far, corner, plans, log, state }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -284,14 +309,17 @@ impl Ledger {
         }
         if let Some(asking) = asking {
             self.check_order(who, asking);
+            self.lets_in(&entry, &path, asking);
         }
         let owner = self.store.owner_of(&path, Some(token.czxid() as i64));
         let mut state = self.lock();
         state.grants += 1;
         state.granted.insert(entry.lock, now);
         state.noted.insert(token.czxid());
+        state.grants_on.insert(token.czxid(), now);
         state.lingering.retain(|node| !node.is_at(&path));
         state.left.retain(|node| !node.is_at(&path));
+        state.passing.retain(|node| !node.is_of(token.czxid()));
         state.next += 1;
         state.news = true;
         state.forgive(entry.lock, &entry.process, None);
@@ -310,7 +338,13 @@ impl Ledger {
         let until = now + entry.view.remaining().as_micros() as u64;
         // It may have been asked while it waited.
         let asked = !again && self.store.ensemble().data(&path).as_deref() == Some(ASKED);
+        let first =
+            if exclusive { now } else { state.wrote.get(&token.czxid()).copied().unwrap_or(now) };
+        if exclusive {
+            state.wrote.insert(token.czxid(), now);
+        }
         let held = Held {
+            first,
             entry,
             path,
             token,
@@ -403,6 +437,7 @@ impl Ledger {
         let now = self.world.now();
         let mut state = self.lock();
         state.scopes.go_on(process.id(), now);
+        state.stood_still.insert(process.id());
         for (_, at) in state.ends.values_mut().filter(|(of, _)| of.id() == process.id()) {
             *at = now;
         }

@@ -118,8 +118,7 @@ impl Ledger {
         let state = self.lock();
         let mine = state.asks.get(&asking.id).filter(|mine| mine.until > mine.since)?;
         let (plan, process) = (&self.plans[mine.lock], mine.process.clone());
-        let ahead = ((mine.until - mine.since) / 4).min(AHEAD);
-        let left = now.saturating_sub(ahead + HEARD);
+        let left = now.saturating_sub(mine.ahead() + HEARD);
         let here = |lock: usize, by: &Process| lock == mine.lock && by.id() == process.id();
         let asks = state.asks.values().filter(|ask| here(ask.lock, &ask.process)).count();
         let holds = state.held.values().any(|held| here(held.entry.lock, &held.entry.process));

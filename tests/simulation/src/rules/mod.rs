@@ -1,9 +1,11 @@
 //! What must hold in every schedule, each rule with the sentence of the documentation that it is.
 
 mod asking;
+mod back;
 mod check;
 mod closed;
 mod elsewhere;
+mod entering;
 mod free;
 mod grants;
 mod kept_out;
@@ -12,15 +14,20 @@ mod lately;
 mod ledger;
 mod left_alone;
 mod lingering;
+mod log;
 mod others;
+mod passed;
 mod scopes;
+mod told;
 mod turns;
 
 pub use asking::Asking;
 pub use kept_out::Caller;
 pub use kinds::Using;
 pub use ledger::{ASKED, Entry, Holding, Ledger, Violation};
+pub use log::{Line, Lines};
 pub use scopes::Inner;
+pub use told::Account;
 pub use turns::Question;
 
 /// A rule.
@@ -176,6 +183,22 @@ rules! {
     ONE_REFUSAL = "refused-once", "As each refusal costs a request and proves nothing, nothing is written then";
     /// Who may not do what it needs does not wait.
     REFUSED_AT_ONCE = "refused-at-once", "`Unauthorized` at once; it does not wait";
+    /// Readers that wait for a writer enter when it steps down.
+    ENTERS = "readers-enter", "readers that wait for this writer enter, unless it was asked to release.";
+    /// Readers that wait in one process are let in together.
+    SHARED = "readers-share", "Readers of one process share one node in ZooKeeper, until a writer of this process waits";
+    /// The guard of a lock that was lost says so when it is released.
+    SAYS_LOST = "release-says-lost", "[`ErrorKind::Lost`] if the lock was lost before, unless a nested call holds it as well: then that call gets the error when it ends";
+    /// Observers are told of those calls that their callers gave up, and of no others.
+    CANCELLED = "cancelled-by-its-caller", "A caller gave up its wait: the future of its acquire was dropped.";
+    /// Observers are told of a release for each grant, and of no other.
+    RELEASED_ONCE = "released-once", "A lock was released. If `error` is `None`, the lock has passed to the next waiter of this process, or its node is deleted";
+    /// The log tells of the loss of a held lock once.
+    LOGGED_ONCE = "log-tells-once", "\"a held lock was lost\", with the lock, the path and the reason, once, whoever notices it first";
+    /// The log does not say of a held lock that nobody held it.
+    LOGGED_LOSS = "log-knows-holders", "\"a node was lost under which nobody was granted the lock\", which is acquired again";
+    /// The log does not say of a process that it stood still which did not.
+    STOOD_STILL = "log-knows-standstills", "\"the process stood still: a new ZooKeeper session is opened\": it, or its machine, was stopped for longer than a lease";
     /// Nothing of the library panics.
     PANIC = "panic", "What a server or another client does is never a panic";
 }
@@ -183,9 +206,40 @@ rules! {
 /// What holds whatever the clocks of the processes show: the rest is about times, or about leases, which each
 /// process measures on its own clock.
 pub const WITHOUT_CLOCKS: &[Rule] = &[
-    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, NOT_AGAIN, ORDER, BUSY, NAMED,
-    EXACT, MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, UPGRADE, TOGETHER, LET_GO, PANIC,
-    SIBLINGS, TURNS, CONTINUES, STEPS_DOWN, KEPT_OUT, INSIDE, SPINS,
+    TOKENS,
+    FOR_GOOD,
+    DEADLINE,
+    ERROR,
+    BODY,
+    SERVED,
+    CLEAN,
+    NESTED,
+    NOT_AGAIN,
+    ORDER,
+    BUSY,
+    NAMED,
+    EXACT,
+    MIXED,
+    ONE_LIMIT,
+    NOT_DOWN,
+    LAYOUTS,
+    CLOSED,
+    UNUSED,
+    UPGRADE,
+    TOGETHER,
+    LET_GO,
+    PANIC,
+    SIBLINGS,
+    TURNS,
+    CONTINUES,
+    STEPS_DOWN,
+    KEPT_OUT,
+    INSIDE,
+    SPINS,
+    SAYS_LOST,
+    CANCELLED,
+    RELEASED_ONCE,
+    LOGGED_ONCE,
 ];
 
 /// What holds however long answers take: the rest is about what is done soon.

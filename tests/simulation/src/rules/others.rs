@@ -20,7 +20,7 @@ impl Ledger {
     }
 
     /// The lock to which a node belongs.
-    fn lock_of(&self, path: &str) -> Option<usize> {
+    pub(super) fn lock_of(&self, path: &str) -> Option<usize> {
         let rest = path.strip_prefix("/zklock/")?;
         let is_of = |name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
         self.plans.iter().position(|plan| is_of(plan.name))

@@ -72,6 +72,11 @@ impl Scopes {
         self.all.iter().filter(move |(_, scope)| scope.around == Some(id))
     }
 
+    /// Whether one of them has a node.
+    pub(super) fn has_node(&self, czxid: u64) -> bool {
+        self.all.values().any(|scope| scope.view.fencing_token().czxid() == czxid)
+    }
+
     /// Those whose guards are there.
     pub(super) fn held(&self) -> impl Iterator<Item = &Scope> {
         self.all.values().filter(|scope| scope.held)

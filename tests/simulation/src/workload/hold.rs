@@ -11,7 +11,7 @@ use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
 use super::nested::Inside;
-use super::polls::{Cut, cut_short, nervously};
+use super::polls::{Cut, cut_off, nervously};
 use super::task::{Count, Task};
 use crate::rules::{self, Asking, Entry, Holding};
 
@@ -81,21 +81,22 @@ impl Task {
         if (world.seldom(2, changes) == 1) != usual {
             // Those who hold for long change what they hold late.
             let late = self.crew.profile.long > 500;
-            self.sleep(if late { self.duration() } else { self.short() }).await;
+            self.sleep(if late { self.duration() * 2 / 3 } else { self.short() }).await;
             match guard {
                 AnyGuard::Write(writer) => {
                     self.say(|| "downgrades".to_owned());
                     let until = self.crew.ledger.valid_until(holding.id());
                     let (view, owner) = (writer.view(), self.node_of(&writer.view()));
-                    let asked = writer.is_revoked();
+                    let (asked, begun) = (writer.is_revoked(), world.now());
                     let cut = self.cut(10);
                     // It is a reader at the earliest now: the room for others is theirs from then on.
                     drop(holding);
                     let nested = inside.as_ref().and_then(Inside::steps_down);
-                    let answer = cut_short(world, writer.downgrade(), cut).await;
+                    let answer = cut_off(world, writer.downgrade(), cut).await;
                     let Some(answer) = answer else {
                         self.say(|| "is dropped while it downgrades".to_owned());
                         // It goes on by itself, until it is known which of the two nodes is there.
+                        self.crew.ledger.left_stepping_down(&view);
                         let left = self.part("step-down");
                         drop(self.crew.ledger.uses(&left.name, lock, &self.process));
                         if inside.is_none() {
@@ -118,6 +119,10 @@ impl Task {
                                 self.crew.ledger.fail(rules::WISH, what);
                             }
                             share = (1, share.1);
+                            if !reader.is_revoked() {
+                                let path = reader.node_path();
+                                self.crew.ledger.steps_down((lock, &self.process), path, begun);
+                            }
                             holding = self.note(lock, share, reader.view(), None);
                             guard = AnyGuard::Read(reader);
                             if let Some(inside) = &inside {
@@ -142,14 +147,12 @@ impl Task {
                         Err(refused) if refused.error().kind() == ErrorKind::Lost => {
                             self.crew.ledger.check_lost(&self.process, lock, owner, until);
                             let again = self.choose(2) == 1;
-                            let refused = if again {
+                            let error = if again {
                                 self.steps_down_lost(refused).await
                             } else {
-                                Some(refused)
+                                Some(refused.into())
                             };
-                            return refused
-                                .into_iter()
-                                .for_each(|refused| self.judge(&refused.into(), None));
+                            return error.iter().for_each(|error| self.judge(error, None));
                         }
                         Err(refused) => return self.judge(&refused.into(), None),
                     }
@@ -211,15 +214,17 @@ impl Task {
         let (how, view) = (world.choose(3), guard.view());
         let alone = matches!(guard, AnyGuard::Mutex(_) | AnyGuard::Write(_))
             && inside.is_none()
-            // Whoever has begun anew has let go of it, and waits for nothing more.
-            && !anew
             && self.crew.ledger.is_alone(lock, &self.process);
         if alone {
             self.crew.ledger.leaves(lock, self.node_of(&view));
         }
+        // Those inside are known where they are in scopes.
+        let plain = inside.is_none() || self.crew.profile.deep;
         match how {
             0 if alone => {
+                let lost = !view.is_valid();
                 let released = guard.release().await;
+                self.says_lost(&view, lost, &released);
                 // Who is told that the lock was lost is not told whether its node may be deleted.
                 let lost = |error: &LockError| error.kind() == ErrorKind::Lost;
                 if released.as_ref().map_or_else(lost, |()| true) {
@@ -227,12 +232,30 @@ impl Task {
                     self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
                 }
             }
+            0 if plain => {
+                let (lost, begun) = (inside.is_none() && !view.is_valid(), world.now());
+                let released = guard.release().await;
+                self.says_lost(&view, lost, &released);
+                let lost = |error: &LockError| error.kind() == ErrorKind::Lost;
+                if released.as_ref().map_or_else(lost, |()| true) {
+                    let here = (lock, &self.process);
+                    self.crew.ledger.has_released(&self.name, here, self.node_of(&view), begun);
+                }
+            }
             0 => drop(guard.release().await),
             1 => drop(guard),
-            _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
+            _ => drop(cut_off(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
         if let Some(told) = told {
             self.expect_told(told);
+        }
+    }
+
+    /// Whoever releases what was lost before is told so.
+    fn says_lost(&self, view: &GuardView, lost: bool, released: &Result<(), LockError>) {
+        if lost && released.is_ok() {
+            let what = format!("{}: {} was lost, and is released", self.name, view.node_path());
+            self.crew.ledger.fail(rules::SAYS_LOST, what);
         }
     }
 
@@ -281,15 +304,20 @@ impl Task {
     }
 
     /// A writer that was lost in a downgrade is lost in the next one, too.
-    async fn steps_down_lost(&self, refused: DowngradeError) -> Option<DowngradeError> {
+    async fn steps_down_lost(&self, refused: DowngradeError) -> Option<LockError> {
         self.say(|| "is lost, and downgrades again".to_owned());
-        let (what, refused) = match refused.into_guard().downgrade().await {
+        let (what, error) = match refused.into_guard().downgrade().await {
             Ok(reader) => (format!("holds {}", reader.node_path()), None),
-            Err(refused) if refused.error().kind() == ErrorKind::Lost => return Some(refused),
-            Err(refused) => (format!("{:#}", refused.error()), Some(refused)),
+            Err(refused) if refused.error().kind() == ErrorKind::Lost => {
+                let (error, writer) = (refused.error().clone(), refused.into_guard());
+                let view = writer.view();
+                self.says_lost(&view, true, &writer.release().await);
+                return Some(error);
+            }
+            Err(refused) => (format!("{:#}", refused.error()), Some(refused.into())),
         };
         self.crew.ledger.fail(rules::FOR_GOOD, format!("{}: lost, and then {what}", self.name));
-        refused
+        error
     }
 
     /// Holds what was split off, in a task of its own.

@@ -5,6 +5,7 @@ mod corners;
 mod deep;
 mod doors;
 mod hold;
+mod looks;
 mod multi;
 mod nested;
 mod outside;
@@ -15,7 +16,9 @@ mod scares;
 mod task;
 
 pub use corners::{Corner, Together};
+pub(crate) use looks::looks;
 pub(crate) use plan::{BESIDE, MOST_PERMITS, RIGHTS};
 pub use plan::{Family, Layout, LockPlan};
+pub(crate) use polls::{dropped, drops_none};
 pub(crate) use task::close;
 pub use task::{Crew, run};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock_core::lock::{AnyGuard, MultiLock};
 
-use super::polls::{Cut, cut_short};
+use super::polls::{Cut, cut_off, cut_short};
 use super::task::Task;
 use crate::rules;
 
@@ -81,7 +81,7 @@ impl Task {
                 self.sleep(self.short()).await;
                 self.say(|| "lets go of all".to_owned());
                 drop(holdings);
-                drop(cut_short(world, guard.release(), self.cut(8)).await);
+                drop(cut_off(world, guard.release(), self.cut(8)).await);
             }
             answer => {
                 drop(asking);

@@ -1,5 +1,7 @@
 //! Futures that are dropped in the middle.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,7 +12,22 @@ use std::thread::panicking;
 use futures_lite::future::or;
 
 use super::scares::scare;
-use crate::executor::World;
+use crate::executor::{ProcessId, World, current_task};
+
+thread_local! {
+    /// How many acquires each process has dropped in the schedule that runs on this thread.
+    static DROPPED: RefCell<BTreeMap<ProcessId, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// How many acquires a process has dropped in the schedule that runs on this thread.
+pub(crate) fn dropped(process: ProcessId) -> u64 {
+    DROPPED.with_borrow(|dropped| dropped.get(&process).copied().unwrap_or_default())
+}
+
+/// A schedule begins.
+pub(crate) fn drops_none() {
+    DROPPED.take();
+}
 
 /// When a future is dropped that is not ready before.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +103,21 @@ pub(super) async fn nervously<F: Future>(
     .await
 }
 
-/// Drops a future at its time, if it is not ready before.
+/// Drops an acquire at its time, if it is not ready before.
 pub(super) async fn cut_short<F: Future>(
+    world: &Arc<World>,
+    future: F,
+    cut: Option<Cut>,
+) -> Option<F::Output> {
+    let output = cut_off(world, future, cut).await;
+    if let (None, Some((process, _))) = (&output, current_task()) {
+        DROPPED.with_borrow_mut(|dropped| *dropped.entry(process).or_default() += 1);
+    }
+    output
+}
+
+/// The same of what is no acquire.
+pub(super) async fn cut_off<F: Future>(
     world: &Arc<World>,
     future: F,
     cut: Option<Cut>,

@@ -16,7 +16,7 @@ use zklock_core::session::{Session, SessionBuilder};
 
 use super::corners::Together;
 use super::plan::{Family, Layout, LockPlan};
-use super::polls::{Cut, cut_short, nervously};
+use super::polls::{Cut, cut_off, cut_short, nervously};
 use crate::ensemble::Connecting;
 use crate::executor::{Process, current_task};
 use crate::host::Host;
@@ -51,6 +51,13 @@ pub struct Crew {
     pub planted: AtomicU32,
     /// What the tasks of a corner know of each other.
     pub together: Arc<Together>,
+}
+
+impl Crew {
+    /// Whether some task has not asked for everything yet.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// A task of a process.
@@ -144,7 +151,7 @@ pub(crate) async fn close(
     let world = process.world();
     if world.seldom(2, crew.profile.cancels) == 1 {
         let cut = Cut::of(1 + world.choose(24));
-        if cut_short(world, session.close(), cut).await.is_none() {
+        if cut_off(world, session.close(), cut).await.is_none() {
             world.say(|| format!("{}: drops a call that closes", process.id()));
             if world.choose(2) == 1 {
                 return;
@@ -335,6 +342,10 @@ impl Task {
             _ => (timeout * tries).as_micros() as u64,
         };
         let asking = self.crew.ledger.asks(lock, &self.process, most).wants(share.0);
+        let asking = match how {
+            0..=2 => asking,
+            _ => asking.within(timeout.as_micros() as u64),
+        };
         let start = self.process.nanos();
         let paused = self.process.pauses();
         let acquiring = async {
