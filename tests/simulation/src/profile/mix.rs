@@ -273,6 +273,38 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "retired",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        kinds_of_faults: Faults::Refusals,
+        processes: 2,
+        tasks: 4,
+        faults: 6,
+        strikes: 0,
+        long: 700,
+        nests: 0,
+        multi: 0,
+        steps_down: true,
+        ..GENERAL
+    },
+    Profile {
+        name: "untold",
+        kinds: true,
+        shape: Shape::Mutexes,
+        layouts: 0,
+        tasks: 4,
+        locks: 1,
+        rounds: 4,
+        faults: 0,
+        strikes: 0,
+        cancels: 0,
+        nests: 0,
+        long: 400,
+        forbids: 100,
+        multi: 0,
+        ..GENERAL
+    },
+    Profile {
         name: "holders",
         kinds: true,
         kinds_of_faults: Faults::Held,
