@@ -50,7 +50,7 @@ pub(crate) fn run() -> u64 {
     found.count() + u64::from(!all)
 }
 
-/// All with one deviation, for a minute at most, and those with two as long as there is time. Returns whether it
+/// All with one deviation, for a minute at most, and those with two for what is left of the time. Returns whether it
 /// was all with one.
 fn few_deviations(found: &Found) -> bool {
     let start = Instant::now();
@@ -65,9 +65,9 @@ fn few_deviations(found: &Found) -> bool {
         "within one deviation from the harmless one: {ones} schedules, all of them: {all}, {:.1} s",
         start.elapsed().as_secs_f64()
     );
-    let (mut twos, mut left, second) = (0, SMALLEST.len() as u32, Instant::now());
+    let (mut twos, mut left) = (0, SMALLEST.len() as u32);
     for profile in SMALLEST {
-        let share = EXHAUSTIVE.saturating_sub(second.elapsed()) / left;
+        let share = EXHAUSTIVE.saturating_sub(start.elapsed()) / left;
         let done = go_on(profile, 2, Done::default(), Instant::now() + share, found, |_| ());
         (twos, left) = (twos + done.schedules, left - 1);
     }

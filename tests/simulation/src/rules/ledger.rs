@@ -157,6 +157,8 @@ pub(super) struct State {
     pub(super) passing: Vec<Passing>,
     /// Those of which the log has said that they were lost, by their czxids.
     pub(super) told_lost: BTreeSet<u64>,
+    /// When it said so last of a node at a path.
+    pub(super) lost_at: BTreeMap<String, u64>,
     /// The processes that have stood still.
     pub(super) stood_still: BTreeSet<ProcessId>,
     /// When each lock was granted last.

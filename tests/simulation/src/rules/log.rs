@@ -54,6 +54,7 @@ impl Ledger {
         let path = line.path.as_deref().unwrap_or_default();
         match &*line.message {
             "a held lock was lost" => {
+                state.lost_at.insert(path.to_owned(), self.world.now());
                 let life = self.only_life(path)?;
                 let again = !state.told_lost.insert(life);
                 again.then(|| (super::LOGGED_ONCE, format!("{path} is lost once more")))

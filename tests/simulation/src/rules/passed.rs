@@ -95,6 +95,7 @@ impl Ledger {
             };
             // Whoever was given it gave up, or held it as one of several, or lost it.
             let excused = since(state.given_up.get(&key))
+                || since(state.lost_at.get(&left.path))
                 || since(state.part_ended.get(&key))
                 || state.asks.values().any(asks)
                 || state.closing.contains(&left.process.id())
