@@ -182,9 +182,9 @@ impl LockError {
         self
     }
 
-    /// Says to operators where it happened, unless something else is said to them.
+    /// Says to operators where it happened, unless something else is said to them: of a busy lock, who holds it.
     pub(crate) fn at(mut self, path: &str) -> Self {
-        if self.0.aside.is_empty() {
+        if self.0.aside.is_empty() && self.0.kind != ErrorKind::Busy {
             self.0.aside.push_str(path);
         }
         self
