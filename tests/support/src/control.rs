@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use crate::lock::lock;
 use crate::{RawClient, ZooKeeper};
 
 /// How much later than promised a call may come back, and the meaning of "at once".
@@ -110,7 +111,7 @@ impl Control {
                 let took = once();
                 worst[what].fetch_max(nanos(took), Ordering::Relaxed);
                 if took > BOUND {
-                    locked(&late).push((Instant::now(), took));
+                    lock(&late).push((Instant::now(), took));
                 }
             }
         }));
@@ -119,7 +120,7 @@ impl Control {
     /// By how much a timer or an answer was late at most since then, if by more than [`BOUND`]. It is known 200 ms
     /// later.
     pub fn late_since(&self, start: Instant) -> Option<Duration> {
-        let late = locked(&self.late);
+        let late = lock(&self.late);
         late.iter().filter(|(at, _)| *at >= start).map(|(_, took)| *took).max()
     }
 
@@ -272,10 +273,6 @@ impl Waits {
         self.0 = now;
         (lately, in_all)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn nanos(duration: Duration) -> u64 {

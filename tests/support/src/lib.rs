@@ -22,6 +22,7 @@ mod certificates;
 mod clock;
 mod control;
 mod java;
+mod lock;
 mod long;
 mod measured;
 pub mod peers;

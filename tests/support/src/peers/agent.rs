@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::answer::{Grant, LockKind, Outcome};
+use crate::lock::lock;
 use crate::process::Process;
 
 /// How long an agent may take to start or to answer where the lock has no say in it.
@@ -250,8 +251,4 @@ impl Inbox {
             mail = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
