@@ -200,13 +200,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let Some(fetch) = self.fetching.filter(|fetch| fetch.driver == driver && fetch.once) else {
             return self.met(driver, busy);
         };
-        let told = |other: &Waiter<PermitRequest>, _| {
-            other.once && other.wants.permits >= fetch.wants.permits
-        };
-        let wake_all = self.callers.waiters.settle_where(told, |_| Err(busy()));
-        let mut todo = Todo { wake_all, ..Todo::default() };
-        self.adjust(&mut todo);
-        todo
+        self.refuse(|other| other.once && other.wants.permits >= fetch.wants.permits, busy)
     }
 
     /// The number of permits that the waiter in a place needs, and the sum of those that are needed

@@ -66,7 +66,7 @@ impl Queue<Locks> {
         };
         let watching = async {
             let mut watch: Option<Watch> = None;
-            let (mut looked, mut look_again) = (self.now(), self.now());
+            let mut looked = self.now();
             let Some(_watching) = lease.generation().watches().take([self.path()]) else {
                 return self.look_now_and_then(&lease).await;
             };
@@ -86,7 +86,6 @@ impl Queue<Locks> {
                     };
                     self.looked_behind(&lease, behind);
                     looked = self.now();
-                    look_again = looked + lease.generation().long_wait();
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
                 changed.as_mut().enable();
@@ -116,6 +115,7 @@ impl Queue<Locks> {
                     false
                 };
                 // Notifications have been seen to get lost.
+                let look_again = looked + lease.generation().long_wait();
                 if or(fired, other).await || self.now() >= look_again {
                     // Many may come and go behind those who read.
                     if self.lock().state.is_closed(&lease) {
