@@ -8,7 +8,7 @@ use crate::coordinator::request_error::RequestError;
 
 /// A server breaks the connection at a request of more than 1,048,575 bytes, and all other requests
 /// in flight fail. The difference is left for what the protocol adds.
-const LARGEST: usize = 1_000_000;
+pub(crate) const LARGEST: usize = 1_000_000;
 
 /// What the protocol adds to one operation, in bytes: lengths, kinds, an access control list.
 const OVERHEAD: usize = 256;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::first::all;
 use crate::base::unharmed::unharmed;
+use crate::coordinator::limits::LARGEST;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Reply;
@@ -20,7 +21,7 @@ const LOOKS: u32 = 4;
 
 /// The bytes that one request checks at most, and those that a node takes besides its path: what is written into it. A
 /// larger request would be refused, which matters where the root has some thousand characters.
-const MOST_BYTES: usize = 900_000;
+const MOST_BYTES: usize = LARGEST / 10 * 9;
 const EACH: usize = 1_024;
 
 /// Commits that the held nodes exist, and finds those that do not, or whose data have changed. Writes
