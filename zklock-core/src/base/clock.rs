@@ -190,7 +190,7 @@ impl Alarm {
             }
             let timer = match clock {
                 Clock::Boot(timers) => {
-                    *self = Alarm::Boot(timers::Timer::new(*timers, at, cx.waker()));
+                    *self = Alarm::Boot(timers::Timer::new(*timers, now, at, cx.waker()));
                     return Poll::Pending;
                 }
                 Clock::Caller => match caller::paused() {

@@ -84,14 +84,15 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Begins to wait.
-    pub(super) fn new(_: Timers, at: Instant, waker: &Waker) -> Self {
+    /// Begins to wait, at a time that the clock has just shown.
+    pub(super) fn new(_: Timers, now: Instant, at: Instant, waker: &Waker) -> Self {
         let waker = waker.clone();
         let mut waiting = lock();
         let number = waiting.numbers;
         waiting.numbers += 1;
         waiting.wakers.insert((at, number), waker);
-        if at < waiting.wakes_at {
+        // The thread's sleep stands still while the machine is suspended, and the clock does not: then it is late.
+        if at < waiting.wakes_at || waiting.wakes_at < now {
             SOONER.notify_one();
         }
         Timer { at, number }
@@ -133,24 +134,45 @@ mod tests {
     }
 
     fn after(time: Duration) -> (Timer, Instant, Receiver<()>) {
-        let ((tell, told), at) = (channel(), boot::now() + time);
+        let ((tell, told), now) = (channel(), boot::now());
         let waker = Waker::from(Arc::new(Tells(tell)));
-        (Timer::new(Timers::start().unwrap(), at, &waker), at, told)
+        (Timer::new(Timers::start().unwrap(), now, now + time, &waker), now + time, told)
+    }
+
+    /// One test at a time: the waits of another one would wake the thread.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A wait that keeps the thread asleep for long.
+    fn long() -> Timer {
+        let (long, ..) = after(Duration::from_secs(3_600));
+        std::thread::sleep(Duration::from_millis(20));
+        long
     }
 
     #[test]
     fn who_waits_for_less_is_woken_sooner() {
-        let (later, _, _) = after(Duration::from_secs(3_600));
-        // The thread sleeps for as long.
-        std::thread::sleep(Duration::from_millis(20));
+        let (_alone, later) = (alone(), long());
         let (sooner, at, told) = after(Duration::from_millis(20));
         told.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(boot::now() >= at);
         assert!(sooner.has_fired(Waker::noop()) && !later.has_fired(Waker::noop()));
     }
 
+    /// During a suspend of the machine the clock goes on, and the sleep of the thread does not.
+    #[test]
+    fn who_waits_after_a_suspend_does_not_wait_for_the_end_of_a_sleep_before_it() {
+        let (_alone, _later) = (alone(), long());
+        lock().wakes_at = Instant::from_nanos(boot::now().as_nanos() - 1_000_000_000);
+        let (_sooner, _, told) = after(Duration::from_millis(20));
+        told.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
+
     #[test]
     fn who_is_polled_again_is_woken_by_the_last_waker_and_whoever_is_dropped_by_none() {
+        let _alone = alone();
         let (again, at, before) = after(Duration::from_millis(50));
         let (dropped, _, never) = after(Duration::from_millis(50));
         let (tell, told) = channel();
@@ -170,6 +192,7 @@ mod tests {
 
     #[test]
     fn a_waker_that_drops_a_wait_is_dropped_outside_of_the_lock() {
+        let _alone = alone();
         let (tell, told) = channel();
         std::thread::spawn(move || {
             let keeps = || {
@@ -177,7 +200,7 @@ mod tests {
                 (Waker::from(Arc::new(Keeps(kept))), at)
             };
             let (waker, at) = keeps();
-            let timer = Timer::new(Timers::start().unwrap(), at, &waker);
+            let timer = Timer::new(Timers::start().unwrap(), boot::now(), at, &waker);
             drop(waker);
             assert!(!timer.has_fired(&keeps().0));
             drop(timer);
