@@ -13,6 +13,17 @@ pub(crate) const LARGEST: usize = 1_000_000;
 /// What the protocol adds to one operation, in bytes: lengths, kinds, an access control list.
 const OVERHEAD: usize = 256;
 
+/// How many of the first operations fit into one request, each of which takes so many bytes besides what the protocol adds.
+/// One that does not fit alone is refused by itself.
+pub(crate) fn fitting(bytes: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let fits = |bytes: &usize| {
+        sum += bytes + OVERHEAD;
+        sum <= LARGEST / 10 * 9
+    };
+    bytes.take_while(fits).count().max(1)
+}
+
 /// Refuses a session timeout that the protocol has no number for: it counts milliseconds in a signed
 /// 32-bit integer.
 pub(crate) fn check_session_timeout(timeout: Duration) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::{PhantomNode, shown};
-use crate::session::generation::{Generation, MOST_CHECKED};
+use crate::session::generation::Generation;
 
 /// Looks for a phantom among nodes that the server shows. Costs one commit if there is none.
 ///
@@ -16,7 +16,7 @@ pub(crate) async fn phantom_among(
     generation: &Arc<Generation>,
     paths: &[String],
 ) -> Result<Option<PhantomNode>, RequestError> {
-    for batch in paths.chunks(MOST_CHECKED) {
+    for batch in generation.in_requests(paths, |path| path.len()) {
         let checked = generation.check(batch.iter().map(|path| path.as_str().into())).await;
         if let Some(path) = unknown(checked)?.and_then(|index| batch.get(index)) {
             return phantom_at(generation, path).await;

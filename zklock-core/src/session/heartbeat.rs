@@ -1,17 +1,15 @@
 //! The heartbeat: a commit that checks the held nodes, and writes into them who holds them.
 
 use std::convert::Infallible;
-use std::iter::from_fn;
 use std::sync::Arc;
 
 use crate::base::first::all;
 use crate::base::unharmed::unharmed;
-use crate::coordinator::limits::LARGEST;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Reply;
 use crate::observe::observer::{Event, LossReason};
-use crate::session::generation::{Checked, Generation, HeldNode, MOST_CHECKED};
+use crate::session::generation::{Checked, Generation, HeldNode};
 use crate::session::local_queues::{Holdings, LocalQueues};
 use crate::session::own_watch::{evaluate, watch_own};
 
@@ -19,10 +17,8 @@ use crate::session::own_watch::{evaluate, watch_own};
 /// is read, and is restored, and that is read.
 const LOOKS: u32 = 4;
 
-/// The bytes that one request checks at most, and those that a node takes besides its path: what is written into it. A
-/// larger request would be refused, which matters where the root has some thousand characters.
-const MOST_BYTES: usize = LARGEST / 10 * 9;
-const EACH: usize = 1_024;
+/// The bytes that are added to the data of a node when they are written: its label, and since when it is held.
+const ADDED: usize = 768;
 
 /// Commits that the held nodes exist, and finds those that do not, or whose data have changed. Writes
 /// into them who holds them.
@@ -39,32 +35,17 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     let holdings = local_queues.holdings();
     // Side by side: one after the other, the last of many batches would be checked long after the first,
     // and while others delete one node of a batch after the other, those behind it would not be checked.
-    let checks = batches(&nodes).map(|batch| check(&generation, &holdings, batch.to_vec()));
+    let bytes = |node: &Arc<HeldNode>| {
+        node.path.len() + node.payload.as_ref().map_or(0, |payload| payload.len()) + ADDED
+    };
+    let checks = generation
+        .in_requests(&nodes, bytes)
+        .map(|batch| check(&generation, &holdings, batch.to_vec()));
     let checks = checks.map(|check| async {
         check.await;
         Ok::<(), Infallible>(())
     });
     drop(all(checks).await);
-}
-
-/// The nodes in parts of which each fits into one request.
-fn batches(mut rest: &[Arc<HeldNode>]) -> impl Iterator<Item = &[Arc<HeldNode>]> {
-    from_fn(move || {
-        let (batch, others) = rest.split_at(fitting(rest));
-        rest = others;
-        (!batch.is_empty()).then_some(batch)
-    })
-}
-
-/// How many of the first nodes fit into one request. One that does not fit alone is refused by itself.
-fn fitting(nodes: &[Arc<HeldNode>]) -> usize {
-    let mut bytes = 0;
-    let mut fits = |node: &Arc<HeldNode>| {
-        bytes += node.path.len() + EACH;
-        bytes <= MOST_BYTES
-    };
-    let many = nodes.iter().take(MOST_CHECKED).take_while(|node| fits(node)).count();
-    many.max(1).min(nodes.len())
 }
 
 /// Checks a batch; removes the nodes that are gone, and checks the others again. Of one whose data change

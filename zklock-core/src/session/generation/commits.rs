@@ -1,6 +1,7 @@
 //! The commits of a generation. Only they feed its lease clock.
 
 use std::future::Future;
+use std::iter::from_fn;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -9,6 +10,7 @@ use futures_lite::future::or;
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::base::unharmed::unharmed;
+use crate::coordinator::limits::fitting;
 use crate::coordinator::link::Link;
 use crate::coordinator::node::{Created, NodeKind, Stat};
 use crate::coordinator::operation::Operation;
@@ -20,6 +22,25 @@ use crate::session::lease_clock::Condition;
 /// thousand checks in one request, and delays everybody meanwhile. It is also far below the limit
 /// of 1 MiB for a request.
 pub const MOST_CHECKED: usize = 200;
+
+impl Generation {
+    /// What is to be checked, in parts of which each fits into one request: a larger one would be refused, or break the
+    /// connection, which matters where a root or a chroot has some thousand characters. `bytes` is what one of them takes
+    /// besides the chroot, which the client library puts before each path.
+    pub fn in_requests<'a, T>(
+        &self,
+        mut rest: &'a [T],
+        bytes: impl Fn(&T) -> usize,
+    ) -> impl Iterator<Item = &'a [T]> {
+        let chroot = self.watches().chroot();
+        from_fn(move || {
+            let some = rest.iter().take(MOST_CHECKED).map(|one| chroot + bytes(one));
+            let (part, others) = rest.split_at(fitting(some).min(rest.len()));
+            rest = others;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+}
 
 /// A commit that is under way.
 #[derive(Clone, Copy, Debug)]

@@ -182,7 +182,15 @@ pub(super) async fn kept() -> Kept {
 
 /// The same, on servers with this tick.
 pub(super) async fn kept_with(tick: Option<Duration>) -> Kept {
-    let (kept, keeping) = unkept_with(tick).await;
+    keeping(unkept_with(tick).await)
+}
+
+/// The same, below a chroot.
+pub(super) async fn kept_below(chroot: &str) -> Kept {
+    keeping(unkept_below(chroot, None).await)
+}
+
+fn keeping((kept, keeping): (Kept, Keeping)) -> Kept {
     tokio::spawn(keep(kept.generation.clone(), keeping));
     kept
 }
@@ -194,6 +202,10 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
 
 /// The same, on servers with this tick.
 pub(super) async fn unkept_with(tick: Option<Duration>) -> (Kept, Keeping) {
+    unkept_below("", tick).await
+}
+
+async fn unkept_below(chroot: &str, tick: Option<Duration>) -> (Kept, Keeping) {
     let store = Embedded::new();
     let coordinator = store.connector(T).connect().await.unwrap();
     let faults = store.faults(coordinator.session_id());
@@ -219,7 +231,7 @@ pub(super) async fn unkept_with(tick: Option<Duration>) -> (Kept, Keeping) {
         panics: panics.clone(),
         says: says.clone(),
     });
-    let watches = WatchBudget::new("");
+    let watches = WatchBudget::new(chroot);
     let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
     let health = SessionHealth::connecting();
     let state = health.state().subscribe();
@@ -247,10 +259,19 @@ pub(super) async fn unkept_with(tick: Option<Duration>) -> (Kept, Keeping) {
 
 impl Kept {
     pub(super) async fn hold(&self, path: &str, stop_at: StopAt) -> Arc<HeldNode> {
+        self.hold_with(path, stop_at, PAYLOAD).await
+    }
+
+    pub(super) async fn hold_with(
+        &self,
+        path: &str,
+        stop_at: StopAt,
+        payload: &[u8],
+    ) -> Arc<HeldNode> {
         let generation = &self.generation;
         let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
         let term = generation.grantable(stop_at).unwrap();
-        let payload = Some(PAYLOAD.into());
+        let payload = Some(payload.into());
         generation.hold(path.into(), "a".into(), created.stat.czxid, term, payload).unwrap()
     }
 

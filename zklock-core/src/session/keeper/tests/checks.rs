@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::bed::{Kept, MEDDLED, MOMENT, PAYLOAD, T, kept};
-use crate::base::owner::REVOKE;
+use super::bed::{Kept, MEDDLED, MOMENT, PAYLOAD, T, kept, kept_below};
+use crate::base::owner::{Owner, REVOKE};
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::node::NodeKind;
@@ -250,6 +250,32 @@ async fn where_paths_are_long_a_heartbeat_is_several_requests() {
     sleep(2 * T).await;
     assert!(held.iter().all(|node| kept.is_valid(node)) && kept.generation.losses() == 1);
     drop(full);
+}
+
+/// What is written into the nodes counts as well.
+#[tokio::test(start_paused = true)]
+async fn where_much_is_written_into_nodes_a_heartbeat_is_several_requests() {
+    let kept = kept().await;
+    let owner = Owner::here(Some(&"a".repeat(2_000))).to_payload();
+    let (long, mut held) = ("n".repeat(3_000), Vec::new());
+    for number in 0..MOST_CHECKED {
+        let path = format!("/{long}{number}");
+        held.push(kept.hold_with(&path, StopAt::Lost, &owner).await);
+    }
+    held.iter().for_each(|node| node.unsure());
+    sleep(T / 6 + MOMENT).await;
+    assert!(held.iter().all(|node| node.seen() > node.since() && node.version() == 1));
+}
+
+/// The client library puts the chroot before each path.
+#[tokio::test(start_paused = true)]
+async fn below_a_long_chroot_a_heartbeat_is_several_requests() {
+    let kept = kept_below(&"/c".repeat(2_500)).await;
+    for number in 0..MOST_CHECKED {
+        kept.hold(&format!("/{number}"), StopAt::Lost).await;
+    }
+    sleep(T / 6 + MOMENT).await;
+    assert_eq!(kept.multis.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]
