@@ -21,7 +21,7 @@ use crate::coordinator::node::NodeKind;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
-use crate::session::releaser::{more, or_forgotten};
+use crate::session::releaser::{more, or_forgotten, or_read_behind};
 
 impl AcquireLoop<'_> {
     /// Waits until the lock is available, and writes the mark. A reader writes none: if it waits, its node may
@@ -143,7 +143,7 @@ impl AcquireLoop<'_> {
             Operation::Delete { path: directory.clone() },
             Operation::Create { path: directory, data, kind },
         ]);
-        match or_forgotten(generation, generation.patience(), replaced).await {
+        match or_read_behind(generation, self.directory(), replaced).await {
             Ok(()) => {
                 node.forget();
                 Setback::NoDirectory

@@ -16,7 +16,7 @@ mod replies;
 pub use creation::PendingCreate;
 pub use deletion::{DeleteOptions, Deletion, Doomed, Told, Which};
 pub use deletions::Deletions;
-pub use replies::{back_off, more, or_forgotten};
+pub use replies::{back_off, in_time, more, or_forgotten, or_read_behind};
 
 /// The turn of a creation, where one at a time may be under way in a directory.
 pub type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;

@@ -344,6 +344,23 @@ async fn a_reader_is_let_in_where_answers_take_long() {
     assert!(lock.read_timeout(Duration::from_secs(60)).await.unwrap().is_valid());
 }
 
+/// The question whether a writer is behind them is answered late as well.
+#[tokio::test(start_paused = true)]
+async fn a_reader_enters_beside_those_of_its_process_where_answers_take_long() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap();
+    let first = lock.read().await.unwrap();
+    // The turn is over.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    store
+        .faults(session.zookeeper_session().unwrap().id)
+        .delay_replies(Duration::from_millis(1_200));
+    let second = lock.read_timeout(Duration::from_secs(60)).await.unwrap();
+    assert!(first.is_valid() && second.is_valid());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(lock.try_read().await.unwrap().is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_steps_down_takes_the_mark_away() {
     let (store, session) = store();

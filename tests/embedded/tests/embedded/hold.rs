@@ -234,15 +234,21 @@ async fn an_empty_container_is_replaced_by_a_directory_that_stays() {
     assert!(held(&on(&store), "a").try_acquire().await.unwrap_err().is_busy());
 }
 
+/// Also where answers take longer than they are waited for at first.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_others_use_is_refused() {
     let (store, session) = store();
     let client = client(&store).await;
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     client.create("/zklock/a/zzz", b"", NodeKind::Persistent).await.unwrap();
-    let error = held(&session, "a").acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(format!("{error:#}").contains(": /zklock/a"), "{error:#}");
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    for late in [0, 1_200] {
+        faults.delay_replies(Duration::from_millis(late));
+        let error = held(&session, "a").acquire_timeout(600 * SECOND).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{late} ms: {error}");
+        assert!(format!("{error:#}").contains(": /zklock/a"), "{error:#}");
+    }
+    faults.delay_replies(Duration::ZERO);
     assert_eq!(contenders(&store, "/zklock/a").await, ["zzz"]);
     client.delete("/zklock/a/zzz").await.unwrap();
     drop(held(&session, "a").acquire().await.unwrap());

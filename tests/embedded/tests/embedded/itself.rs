@@ -462,6 +462,24 @@ async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_and_has_n
     assert_eq!(session.zookeeper_session().unwrap(), old);
 }
 
+/// Each answer takes longer than it is waited for at first.
+#[tokio::test]
+async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_where_answers_take_long() {
+    let store = Embedded::new();
+    let (session, lost) = lost_in_silence(&store).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.reconnect();
+    faults.delay_replies(Duration::from_millis(550));
+    // A mutex, and a semaphore.
+    for (lock, lost) in lost
+        .into_iter()
+        .filter(|(lock, _)| matches!(lock, AnyLock::Mutex(_) | AnyLock::Permits(..)))
+    {
+        assert_deadlock(&alone(&lock).blocking_acquire_timeout(4 * LIMIT).unwrap_err());
+        drop(lost);
+    }
+}
+
 /// It goes with its session, or somebody deletes it.
 #[tokio::test]
 async fn a_blocking_acquire_waits_behind_what_its_own_thread_lost_where_the_node_goes() {

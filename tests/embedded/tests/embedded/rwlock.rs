@@ -995,7 +995,7 @@ async fn a_try_to_read_is_not_busy_because_of_a_writer_that_has_given_up() {
 async fn readers_enter_where_there_is_no_room_for_another_watch_too() {
     let (store, other) = store();
     let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
-    let mine = lock(&session);
+    let (mine, again) = (lock(&session), lock(&session));
     let reading = mine.read().await.unwrap();
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..160 {
@@ -1019,8 +1019,33 @@ async fn readers_enter_where_there_is_no_room_for_another_watch_too() {
     let next = next.await.unwrap().unwrap();
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     assert!(writing.await.unwrap().unwrap_err().is_busy());
+    // Nobody is behind them any more.
+    let tried = again.try_read().await.unwrap();
     waiting.iter().for_each(|waiting| waiting.abort());
-    drop((reading, next, held));
+    drop((reading, next, tried, held));
+}
+
+/// Others come and go, and what they do is news to nobody here.
+#[tokio::test(start_paused = true)]
+async fn who_reads_does_not_look_at_the_queue_once_a_writer_elsewhere_has_given_up() {
+    let (store, session) = store();
+    let (mine, writer, other) = (lock(&session), lock(&on(&store)), lock(&on(&store)));
+    let reading = mine.read().await.unwrap();
+    let writing =
+        crate::spawn(async move { writer.write_timeout(Duration::from_secs(1)).await.map(drop) });
+    settle().await;
+    let next = mine.read_timeout(Duration::from_secs(20)).await.unwrap();
+    assert!(writing.await.unwrap().unwrap_err().is_busy());
+    settle().await;
+    store.record();
+    for _ in 0..100 {
+        other.read().await.unwrap().release().await.unwrap();
+    }
+    let own = session.zookeeper_session().unwrap().id;
+    let asked = store.recorded().into_iter().filter(|one| one.session == own);
+    let looks = asked.filter(|one| one.op == Op::Children);
+    assert_eq!(looks.count(), 0);
+    drop((reading, next));
 }
 
 /// The session of those who read is used no more by then, because a node of another lock cannot be deleted.

@@ -14,21 +14,13 @@ use crate::coordinator::link::Link;
 use crate::coordinator::watch::Watch;
 use crate::local::grant::GrantSource;
 use crate::local::panics::catch;
-use crate::local::queue::{Granting, Queue};
-use crate::session::releaser::or_forgotten;
+use crate::local::queue::{Engine, Granting, Queue};
+use crate::session::releaser::in_time;
 
 impl Queue<Locks> {
     /// Finds out whether a contender is behind a node, when this process has kept it for its turn.
     pub(super) async fn ask_behind(self: Arc<Self>, lease: Arc<Lease>) {
-        let behind = loop {
-            if let Some(behind) = self.is_anybody_behind(&lease).await {
-                break behind;
-            }
-            if !self.lock().state.asks_again(&lease) {
-                break true;
-            }
-            lease.generation().pause(pause_after(3)).await;
-        };
+        let behind = self.is_anybody_behind(&lease, |state| state.asks_again(&lease)).await;
         let by = Granting::new(&self, self.now());
         let mut inner = self.lock();
         let todo = inner.state.asked(&lease, behind, &by);
@@ -44,18 +36,31 @@ impl Queue<Locks> {
         driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
-    /// Whether another contender waits behind this node; `None` if nobody replies in time: until then, nobody
-    /// can use a lock that was released.
-    async fn is_anybody_behind(&self, lease: &Lease) -> Option<bool> {
+    /// Whether another contender waits behind this node. Where nobody replies in time, somebody may, unless it can be
+    /// waited for: nobody can use a lock that was released until then.
+    async fn is_anybody_behind(
+        &self,
+        lease: &Arc<Lease>,
+        can_wait: impl Fn(&<Locks as Engine>::State) -> bool,
+    ) -> bool {
         let generation = lease.generation();
-        let listing = generation.coordinator().children(self.path());
-        let listed = match or_forgotten(generation, generation.patience(), listing).await {
-            Ok(listed) => listed,
-            Err(error) if error.is_definite() => return Some(true),
-            Err(_) => return None,
+        let ask = || generation.coordinator().children(self.path());
+        let mut listing = ask();
+        let listed = loop {
+            match in_time(generation, generation.patience(), listing.as_mut()).await {
+                Some(Ok(listed)) => break listed,
+                Some(Err(error)) if error.is_definite() => return true,
+                _ if !can_wait(&self.lock().state) => return true,
+                // It is sent again meanwhile, and the first answer counts.
+                None => {}
+                Some(Err(_)) => {
+                    generation.pause(pause_after(3)).await;
+                    listing = ask();
+                }
+            }
         };
         let looked = async { Ok(self.stands_behind(&listed, lease)) };
-        Some(catch(self.layout(), looked).await.unwrap_or(true))
+        catch(self.layout(), looked).await.unwrap_or(true)
     }
 
     /// Watches for contenders behind a node, and ends its lingering.
@@ -85,6 +90,9 @@ impl Queue<Locks> {
                         Err(_) => None,
                     };
                     self.looked_behind(&lease, behind);
+                    if !self.needs_companion(&lease, true) {
+                        return;
+                    }
                     looked = self.now();
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
@@ -136,16 +144,16 @@ impl Queue<Locks> {
 
     /// What the companion does if there are too many watches: no node lingers, and readers who wait enter late.
     async fn look_now_and_then(self: &Arc<Self>, lease: &Arc<Lease>) {
-        loop {
-            self.looked_behind(lease, Some(true));
-            if self.linger_on(lease, false).is_none() {
-                return;
-            }
+        while self.linger_on(lease, true).is_some() && self.needs_companion(lease, false) {
             self.session().clock().sleep(lease.generation().slow_look()).await;
-            if self.is_anybody_behind(lease).await == Some(false) {
+            if !self.is_anybody_behind(lease, |state| state.is_closed(lease)).await {
                 self.looked_behind(lease, Some(false));
             }
         }
+    }
+
+    fn needs_companion(&self, lease: &Arc<Lease>, a_watch: bool) -> bool {
+        self.lock().state.needs_companion(lease, a_watch, lease.lingers())
     }
 
     fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: Option<bool>) {

@@ -90,13 +90,31 @@ impl<L: Lent, B, O> State<L, B, O> {
             {
                 if lease.is_retired() {
                     drop(self.renew(&mut todo));
-                } else if lease.may_stay(by.now()) {
+                } else if lease.is_valid(by.now()) && !lease.is_revoked() {
                     self.grant_first(&mut todo, (lease.clone(), Mode::Read), true, by);
                 }
             }
             _ => {}
         }
         todo
+    }
+
+    /// Whether a node still needs its companion, which has `a_watch` or not, and ends if not. Where nobody is behind
+    /// readers, those who come ask by themselves; only a node that `lingers` is watched for its next rest. Without a watch
+    /// no node lingers, and somebody looks only where readers wait for one that is behind them.
+    pub fn needs_companion(&mut self, lease: &Arc<L>, a_watch: bool, lingers: bool) -> bool {
+        if !self.phase.stands_on(lease) {
+            return false;
+        }
+        let reads = matches!(self.phase, Phase::Held { mode: Mode::Read, .. });
+        let is_needed = match a_watch {
+            true => !reads || lingers || self.behind != Some(false),
+            false => reads && self.behind == Some(true),
+        };
+        if !is_needed {
+            (self.behind, self.accompanied) = (None, false);
+        }
+        is_needed
     }
 
     /// The companion of a node asks whether it should continue, and until when to sleep. `doubt`

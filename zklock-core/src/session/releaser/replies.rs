@@ -5,6 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_lite::future::or;
+
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::link::Link;
@@ -22,13 +24,32 @@ pub async fn or_forgotten<T>(
     answer.unwrap_or(Err(RequestError::ConnectionLoss))
 }
 
+/// Waits for the reply to a write for as long as it may come: after a while a read is sent, whose reply would come
+/// behind it.
+pub async fn or_read_behind<T>(
+    generation: &Arc<Generation>,
+    path: &str,
+    answer: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    let mut answer = pin!(answer);
+    if let Some(answer) = in_time(generation, generation.patience(), answer.as_mut()).await {
+        return answer;
+    }
+    let reading = generation.coordinator().get(path);
+    let read_behind = async {
+        drop(in_time(generation, generation.lease().timeout(), reading).await);
+        Err(RequestError::ConnectionLoss)
+    };
+    or(answer, read_behind).await
+}
+
 /// How long to wait for the next reply.
 pub fn more(generation: &Arc<Generation>, patience: Duration) -> Duration {
     (patience * 2).min(generation.lease().timeout())
 }
 
 /// Waits for a reply for the given time; while there is no connection, for a session timeout.
-pub(super) async fn in_time<F: Future>(
+pub async fn in_time<F: Future>(
     generation: &Arc<Generation>,
     limit: Duration,
     answer: F,
