@@ -200,7 +200,15 @@ impl<L: Lent, B, O> State<L, B, O> {
         let Some(fetch) = self.fetching.filter(|fetch| fetch.driver == driver && fetch.once) else {
             return self.met(driver, busy);
         };
-        self.refuse(|other| other.once && other.wants.permits >= fetch.wants.permits, busy)
+        let wants_as_many = |other: &Waiter<PermitRequest>| {
+            other.once && other.wants.permits >= fetch.wants.permits
+        };
+        let mut todo = self.refuse(wants_as_many, &busy);
+        // It goes on for somebody who waits, and is in the way of all who try.
+        if self.is_fetching(driver) {
+            todo.wake_all.extend(self.callers.turn_away(busy));
+        }
+        todo
     }
 
     /// The number of permits that the waiter in a place needs, and the sum of those that are needed

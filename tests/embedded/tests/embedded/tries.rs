@@ -354,6 +354,32 @@ async fn a_try_has_the_lock_that_is_passed_on_to_somebody_who_gave_up() {
     drop(lock.try_acquire().await.unwrap());
 }
 
+/// Somebody else of its process goes on waiting for as many as a try wanted before.
+#[tokio::test(start_paused = true)]
+async fn a_try_for_one_permit_is_told_at_once_who_is_in_its_way_behind_one_who_wants_all() {
+    let (store, session) = store();
+    let printers = |session: &Session| session.semaphore("printers", 3).unwrap();
+    let held = printers(&on(&store)).acquire().await.unwrap();
+    // It has the inner lock until it has all.
+    let (theirs, mine) = (printers(&on(&store)), printers(&session));
+    let theirs = crate::spawn(async move { theirs.acquire_many(3).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let [all, waits] = [mine.clone(), mine.clone()];
+    let all = crate::spawn(async move { all.try_acquire_many(3).await.map(drop) });
+    tokio::task::yield_now().await;
+    let waits = crate::spawn(async move { waits.acquire_many(3).await.map(drop) });
+    tokio::task::yield_now().await;
+    for _ in 0..2 {
+        let start = tokio::time::Instant::now();
+        assert!(mine.try_acquire().await.unwrap_err().is_busy());
+        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    }
+    assert!(all.await.unwrap().unwrap_err().is_busy());
+    drop(held);
+    theirs.await.unwrap().unwrap();
+    waits.await.unwrap().unwrap();
+}
+
 /// The two do not know yet who holds the permits, because somebody slow has the inner lock.
 #[tokio::test(start_paused = true)]
 async fn a_try_for_one_permit_is_not_busy_because_another_wants_all() {
