@@ -78,36 +78,44 @@ impl Singles {
     }
 
     /// A place on the connection for requests of one lock (these or `others`), while any of them is
-    /// pending. A new connection is chosen if there is none, or if it is down or full: the requests on that
-    /// one are lost or refused, and will be sent again. On the same connection the order remains, so also while
-    /// the first one is being opened.
+    /// pending. A new connection is chosen if there is none, or if it is down or full: the requests that wait on
+    /// that one are lost, or nearly all of them refused, and will be sent again. On the same connection the order
+    /// remains, so also while the first one is being opened.
     pub fn assign<'a>(
         &self,
         others: impl Iterator<Item = &'a Singles>,
-        assign: impl FnOnce() -> LanePermit,
+        assign: impl Fn() -> LanePermit,
     ) -> (LanePermit, InOrder, SendTurn) {
         let now = |line: &Line| line.lane.clock().now();
         let is_open =
             |line: &Line| line.lane.is_served_at(now(line)) && !line.lane.node_load().is_full();
         let mut lines: Vec<_> = others.filter_map(Singles::line).collect();
-        let mut common = self.lock();
-        // Another thread may have assigned it meanwhile.
-        lines.extend(common.line.upgrade());
-        let (lane_permit, line) = match lines.iter().rev().find(|line| is_open(line)) {
-            Some(line) => (line.lane.lane_permit(now(line)), line.clone()),
-            None => {
-                let lane_permit = assign();
-                let lane = lane_permit.lane();
-                let line = lines.iter().rev().find(|line| Arc::ptr_eq(&line.lane, lane)).cloned();
-                let new = || Arc::new(Line { lane: lane.clone(), order: Arc::default() });
-                let line = line.unwrap_or_else(new);
-                (lane_permit, line)
-            }
-        };
-        common.line = Arc::downgrade(&line);
-        // Taken here, so that the order is that of the calls.
-        let turn = line.order.take();
-        (lane_permit, InOrder { _line: line }, turn)
+        let mut assigned: Option<LanePermit> = None;
+        loop {
+            let mut common = self.lock();
+            // Another thread may have assigned it meanwhile.
+            lines.extend(common.line.upgrade());
+            let (lane_permit, line) = match lines.iter().rev().find(|line| is_open(line)) {
+                Some(line) => (line.lane.lane_permit(now(line)), line.clone()),
+                None => {
+                    let Some(lane_permit) = assigned.take() else {
+                        drop(common);
+                        // Nothing is locked: to open an embedded connection lets others run, who ask for this lock as well.
+                        assigned = Some(assign());
+                        continue;
+                    };
+                    let lane = lane_permit.lane();
+                    let of_lane = lines.iter().rev().find(|line| Arc::ptr_eq(&line.lane, lane));
+                    let new = || Arc::new(Line { lane: lane.clone(), order: Arc::default() });
+                    let line = of_lane.cloned().unwrap_or_else(new);
+                    (lane_permit, line)
+                }
+            };
+            common.line = Arc::downgrade(&line);
+            // Taken here, so that the order is that of the calls.
+            let turn = line.order.take();
+            return (lane_permit, InOrder { _line: line }, turn);
+        }
     }
 }
 
@@ -119,6 +127,23 @@ mod tests {
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::request_error::RequestError;
     use crate::session::handle::Session;
+
+    /// To open an embedded connection lets time pass there, and whoever waits for this lock may be granted it.
+    #[test]
+    fn others_are_granted_the_lock_while_a_connection_is_opened_for_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let session = Session::embedded();
+            let singles = Singles::default();
+            let assign = || {
+                singles.forget_one();
+                session.assign()
+            };
+            drop(singles.assign([].into_iter(), assign));
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    }
 
     /// Their requests are not sent yet, so none of them can be lost.
     #[test]
