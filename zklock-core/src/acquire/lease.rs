@@ -1,7 +1,7 @@
 //! A lease: a node of this process at the head of its queue, and whether it is still valid.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct Lease {
     /// The deletion of a node that was let go, for its holder, who has not given it back.
     let_go: OnceLock<Told>,
     lingers: bool,
+    /// The fenced writes whose outcome nobody knows.
+    unanswered: AtomicU32,
     /// The number of contenders that were ahead of its node at first.
     ahead: u32,
 }
@@ -56,6 +58,7 @@ pub struct QueuedNode {
     payload: Arc<[u8]>,
     kept: bool,
     lingers: bool,
+    is_behind_two: bool,
     /// The number of contenders that were ahead at first, once they were counted.
     ahead: Option<NonZeroU32>,
 }
@@ -82,6 +85,7 @@ impl QueuedNode {
             payload,
             kept: true,
             lingers: false,
+            is_behind_two: false,
             ahead: None,
         }
     }
@@ -101,6 +105,11 @@ impl QueuedNode {
     /// The mark that it keeps in its directory.
     pub fn mark(&mut self) -> Option<&mut ReleaseMark> {
         self.mark.as_deref_mut()
+    }
+
+    /// Records whether it waits for the one two places ahead. If both go, nobody has watched it until it is held.
+    pub fn is_behind_two(&mut self, is_so: bool) {
+        self.is_behind_two = is_so;
     }
 
     /// Records how many contenders are ahead, the first time.
@@ -179,14 +188,24 @@ impl QueuedNode {
         }
         if let Some(own) = self.own.take() {
             own.hold(&generation, &node);
-        } else if generation.is_self_aware() || node.is_recurring() {
+        } else if self.is_behind_two || generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
         let (released, let_go) = (AtomicBool::new(false), OnceLock::new());
         let delete_options = self.delete_options;
-        let (mark, lingers) = (self.mark.take(), self.lingers);
+        let (mark, lingers, unanswered) = (self.mark.take(), self.lingers, AtomicU32::new(0));
         let ahead = self.ahead.map_or(0, |ahead| ahead.get() - 1);
-        Ok(Lease { generation, node, delete_options, mark, released, let_go, lingers, ahead })
+        Ok(Lease {
+            generation,
+            node,
+            delete_options,
+            mark,
+            released,
+            let_go,
+            lingers,
+            unanswered,
+            ahead,
+        })
     }
 
     /// Turns a node that replaces another one of this process into a lease, if that of the other one is
@@ -238,6 +257,22 @@ impl Lease {
     /// waits only for such a node to give way.
     pub fn lingers(&self) -> bool {
         self.lingers
+    }
+
+    /// A fenced write is sent, until it [is answered](Lease::write_is_answered).
+    pub fn writes(&self) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It is known what became of a fenced write.
+    pub fn write_is_answered(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether fenced writes may still be applied, as long as the node is there.
+    pub fn has_unanswered_writes(&self) -> bool {
+        // Whoever counts one later sees that the guard has been given back, which the caller did before.
+        self.unanswered.fetch_or(0, Ordering::AcqRel) > 0
     }
 
     /// The path of the node.

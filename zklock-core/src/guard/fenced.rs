@@ -110,7 +110,8 @@ impl Fenced<'_> {
     /// # Cancel safety
     ///
     /// The request is sent when the future is first polled. If the future is dropped after that,
-    /// the write may have been applied.
+    /// the write may have been applied, or may be until the lock is released: its node is deleted then, and not
+    /// handed on within the process, so that nothing is written while the next caller holds the lock.
     pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
         let to = ZnodePath::new(path)?.as_str().to_owned();
         self.write(path, Operation::Set { path: to, data: data.to_vec() }).await
@@ -167,11 +168,8 @@ impl Fenced<'_> {
     }
 
     async fn write(&self, path: &str, operation: Operation) -> Result<(), LockError> {
-        if !self.0.is_valid() {
-            return Err(self.0.lost_error());
-        }
         let grant = &self.0.grant;
-        let (session, mut nodes) = (grant.queue.session().id(), Vec::new());
+        let (session, mut leases) = (grant.queue.session().id(), Vec::new());
         for member in self.0.all() {
             let lock = member.queue.lock_name();
             let cannot = |why| Err(LockError::new(ErrorKind::Unsupported, why).on(lock.clone()));
@@ -188,12 +186,27 @@ impl Fenced<'_> {
                      checks the nodes of both; pass the fencing tokens to the resource instead",
                 );
             }
-            nodes.extend(member.leases().map(|lease| (lease.path().clone(), lock.clone())));
+            leases.extend(member.leases().map(|lease| (lease.clone(), lock.clone())));
         }
+        let nodes: Vec<_> =
+            leases.iter().map(|(lease, lock)| (lease.path().clone(), lock.clone())).collect();
         let check = |(path, _): &(Arc<str>, _)| Operation::Check { path: path.to_string() };
         let mut operations: Vec<_> = nodes.iter().map(check).collect();
         operations.push(operation);
+        // Counted before it is asked whether the lock is held: whoever gives it back asks whether anything is counted.
+        leases.iter().for_each(|(lease, _)| lease.writes());
+        let answered = || leases.iter().for_each(|(lease, _)| lease.write_is_answered());
+        if !self.0.is_valid() {
+            answered();
+            return Err(self.0.lost_error());
+        }
         let outcome = grant.lease.generation().write(operations).await;
+        let is_known = |error: &RequestError| {
+            matches!(error, RequestError::Multi { .. }) || error.is_definite()
+        };
+        if outcome.as_ref().err().is_none_or(is_known) {
+            answered();
+        }
         outcome.map_err(|error| explain(error, &nodes, path, grant.queue.lock_name()))
     }
 }

@@ -52,9 +52,13 @@ impl Lent for Lease {
         self.generation().is_retired()
     }
 
-    /// The ZooKeeper session of a valid lease is not over, which is not asked a second time.
+    /// The ZooKeeper session of a valid lease is not over, which is not asked a second time. A fenced write that may still
+    /// be applied must not be, once somebody else holds the lock: the deletion of the node comes behind it.
     fn may_stay(&self, now: Instant) -> bool {
-        self.is_valid_at(now) && !self.is_revoked() && !self.generation().was_retired()
+        self.is_valid_at(now)
+            && !self.is_revoked()
+            && !self.generation().was_retired()
+            && !self.has_unanswered_writes()
     }
 
     fn stop_at(&self) -> StopAt {

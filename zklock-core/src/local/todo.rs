@@ -26,7 +26,8 @@ pub trait Lent {
     /// this one for longer than it is held.
     fn is_retired(&self) -> bool;
 
-    /// Whether it may be kept when its holder lets go: it is valid, and neither revoked nor retired.
+    /// Whether it may be kept when its holder lets go: it is valid, and neither revoked nor retired, and nothing that its
+    /// holder wrote under it may still be applied.
     fn may_stay(&self, now: Instant) -> bool {
         self.is_valid(now) && !self.is_revoked() && !self.is_retired()
     }

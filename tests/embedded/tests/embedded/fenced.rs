@@ -56,6 +56,45 @@ async fn a_view_of_a_guard_that_was_released_says_so() {
     assert!(late.is_lost() && late.to_string().contains("its ZooKeeper session ended"), "{late}");
 }
 
+/// In the same process the node would pass to the next one, or stay for it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_nobody_waits_for_is_not_applied_while_the_next_caller_holds() {
+    for (linger, is_awaited) in [(10 * T, false), (Duration::ZERO, true)] {
+        let (store, session) = store();
+        let options = LockOptions::new().linger(linger);
+        let lock = session.mutex("a").unwrap().with_options(options);
+        let guard = lock.acquire().await.unwrap();
+        guard.fenced().create("/state", b"1").await.unwrap();
+        let waiting = is_awaited.then(|| {
+            let lock = lock.clone();
+            crate::spawn(async move { lock.acquire().await })
+        });
+        sleep(TICK).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.hold_requests();
+        let fenced = guard.fenced();
+        let write = tokio::time::timeout(Duration::ZERO, fenced.set("/state", b"2"));
+        write.await.unwrap_err();
+        drop(guard);
+        let raw = client(&store).await;
+        let next = async {
+            let next = match waiting {
+                Some(waiting) => waiting.await.unwrap(),
+                None => lock.acquire().await,
+            };
+            (next.unwrap(), raw.get("/state").await.unwrap().0)
+        };
+        let released = async {
+            sleep(10 * TICK).await;
+            faults.release();
+        };
+        let ((next, at_first), ()) = tokio::join!(next, released);
+        sleep(T / 10).await;
+        assert_eq!(raw.get("/state").await.unwrap().0, at_first, "linger: {linger:?}");
+        assert!(next.is_valid());
+    }
+}
+
 /// The node is gone and this process has not learnt of it: the server refuses.
 #[tokio::test]
 async fn a_stale_holder_is_refused_by_the_server() {

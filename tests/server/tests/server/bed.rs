@@ -240,7 +240,7 @@ impl Bed {
     }
 
     /// The ephemeral nodes below this root.
-    fn ephemerals(&self) -> Vec<String> {
+    pub(crate) fn ephemerals(&self) -> Vec<String> {
         let below = format!("{}/", self.root);
         let all = self.server.sessions().into_iter().flat_map(|session| session.ephemerals);
         all.filter(|path| path.starts_with(&below)).collect()

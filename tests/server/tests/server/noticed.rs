@@ -312,6 +312,36 @@ async fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex() {
     bed.end().await;
 }
 
+/// The third in the queue watches the first, and is the holder when both ahead have gone.
+#[tokio::test]
+async fn a_deletion_is_known_at_once_to_who_was_third_when_the_second_gave_up() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let (first, second, third) =
+        (bed.session_of(LONG).await, bed.session_of(LONG).await, bed.session_of(LONG).await);
+    let busy = bed.busy(&[&third]).await;
+    let control = Control::of(bed.server());
+    for kind in [Kind::Mutex, Kind::Fair] {
+        let ahead = kind.acquire(&first).await;
+        let below = format!("{}/", bed.path(kind.name()));
+        let nodes = || bed.ephemerals().into_iter().filter(|path| path.starts_with(&below)).count();
+        let between = kind.acquiring(&second);
+        until("the second waits", || (nodes() == 2).then_some(())).await;
+        let waiting = kind.acquiring(&third);
+        until("the third waits", || (nodes() == 3).then_some(())).await;
+        // Until it has listed the queue, and watches the first.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        between.abort();
+        until("the second gave up", || (nodes() == 2).then_some(())).await;
+        ahead.release().await.unwrap();
+        let held = waiting.await.unwrap();
+        bed.delete(held.node_path());
+        let took = lost(kind, &held, Instant::now()).await;
+        control.within(&format!("{kind:?} deleted after a wait as third"), took, Duration::ZERO);
+    }
+    drop(busy);
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
