@@ -86,7 +86,7 @@ table! {
     HELD Gauge "zklock_held" LOCK, "Locks that this process holds.";
     WAITING Gauge "zklock_waiting" LOCK, "Callers of this process that wait in the queue of a lock. Calls inside one that holds the lock, which wait for each other, are not in the queue.";
     SESSIONS Gauge "zklock_sessions" &["state"], "Sessions of this process in this state.";
-    UNDELETED Gauge "zklock_undeleted_nodes" &[], "Nodes of released locks whose deletion is not confirmed yet; on a busy process rarely 0.";
+    UNDELETED Gauge "zklock_undeleted_nodes" &[], "Nodes that are to be deleted, and directories that are being made or deleted, until the servers confirm it; on a busy process rarely 0.";
     OVERDUE Gauge "zklock_overdue_deletions" &[], "Those of them whose deletion failed or was not answered soon, and is asked for again.";
     LEASE Gauge "zklock_lease_margin_seconds" &[], "The time until the first held lock is lost if ZooKeeper answers nothing more; `+Inf` while nothing is held.";
 }

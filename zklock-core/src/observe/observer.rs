@@ -256,7 +256,8 @@ pub enum Event {
         nodes: usize,
         /// The time until the answer.
         took: Duration,
-        /// The number of nodes on this connection whose deletion is not confirmed yet.
+        /// The number of nodes on this connection that are to be deleted, and of directories that are being made or
+        /// deleted, which the servers have not confirmed yet.
         undeleted: usize,
     },
     /// The server refused for good to delete a node, or to list the directory of one whose creation

@@ -97,7 +97,7 @@ impl Drop for Unused {
 
 /// Deletes a container if nobody used it. Returns whether the one above it may be unused, too.
 async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
-    let mut pause = times::DELETE.0;
+    let (mut pause, mut overdue) = (times::DELETE.0, None);
     loop {
         // Refused if somebody has written a mark there since.
         let (data, version) = (Vec::new(), 0);
@@ -109,7 +109,8 @@ async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
             Err(RequestError::Multi { error, .. }) => return *error == RequestError::NoNode,
             Err(error) if error.is_definite() || error.ends_session() => return false,
             Err(error) => {
-                unharmed(|| tracing::debug!(path, %error, "deleting an unused directory again"))
+                overdue.get_or_insert_with(|| generation.overdue_deletion());
+                unharmed(|| tracing::debug!(path, %error, "deleting an unused directory again"));
             }
         }
         if generation.is_over() {

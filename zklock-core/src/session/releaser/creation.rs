@@ -104,8 +104,15 @@ impl Drop for PendingCreate {
         let (generation, pending) = (self.generation.clone(), self.generation.pending_deletion());
         let (recurs, counted) = (self.recurs, self.counted.take());
         self.generation.spawner().spawn(async move {
-            let (_pending, _counted) = (pending, counted);
-            if let Ok((Created { path, stat }, turn)) = work.await {
+            let (_pending, _counted, mut work) = (pending, counted, work);
+            let created = match in_time(&generation, generation.patience(), work.as_mut()).await {
+                Some(created) => created,
+                None => {
+                    let _overdue = generation.overdue_deletion();
+                    work.await
+                }
+            };
+            if let Ok((Created { path, stat }, turn)) = created {
                 let only = recurs.then_some(Which::Czxid(stat.czxid));
                 let options = DeleteOptions { only, directory: false };
                 let doomed = Doomed { options, turn, ..Doomed::new(path) };

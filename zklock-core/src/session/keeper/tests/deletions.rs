@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::bed::{Kept, MOMENT, T, kept, unkept};
+use super::bed::{Kept, MOMENT, PAYLOAD, T, kept, unkept};
 use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::cooldown::mark::Mark;
@@ -216,6 +216,28 @@ async fn one_of_several_that_counts_as_done_is_sent_again_while_another_is_waite
         timeout(T, all).await.unwrap().unwrap();
         assert_eq!(generation.overdue(), 0);
     }
+}
+
+/// The answer to the creation is lost, and the server shows nobody what is in the directory.
+#[tokio::test(start_paused = true)]
+async fn a_node_in_doubt_that_nobody_waits_for_and_cannot_be_found_is_overdue() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    generation.create("/d", b"", NodeKind::Persistent).await.unwrap();
+    kept.faults.inject(Fault::forget_reply().on(Op::Create));
+    let throttled = Fault::refuse(RequestError::Other("throttled".to_owned())).on(Op::Children);
+    kept.faults.inject(throttled.times(u64::MAX));
+    let (prefix, payload, proof) = ("x-".to_owned(), PAYLOAD.to_vec(), Proof::Name);
+    let node = NewNode { prefix, payload, proof, kind: NodeKind::EphemeralSequential };
+    drop(PendingCreate::send(generation, "/d".into(), node));
+    sleep(MOMENT).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (1, 0));
+    sleep(T).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (1, 1));
+    kept.faults.clear();
+    sleep(T).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (0, 0));
+    assert!(generation.coordinator().children("/d").await.unwrap().is_empty());
 }
 
 /// Where one node at a time is created, who is next waits until that of the one before is gone. After the end
