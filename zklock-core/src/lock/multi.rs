@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -23,6 +23,7 @@ use crate::guard::view::GuardView;
 use crate::local::queue::drop_unsaid;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock};
+use crate::session::generation::Generation;
 
 /// Several locks of any kind as one: acquired in one order, within one deadline, all or none.
 ///
@@ -285,8 +286,8 @@ impl MultiLock {
         wait: Wait,
         unscoped: bool,
         begun: &[Instant],
-        left: &[i64],
-    ) -> Result<Result<MultiGuard, i64>, LockError> {
+        left: &[Weak<Generation>],
+    ) -> Result<Result<MultiGuard, Weak<Generation>>, LockError> {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All members have one deadline, and the same tries. Each session has its own clock.
@@ -330,11 +331,12 @@ impl MultiLock {
 /// with its session, and the session closes after the last guard in it. That guard may be one of these
 /// members, while the next member waits for that very node. A lost member does not keep its session, and one
 /// that a call around holds stays in any case.
-async fn retired(guard: &MultiGuard, left: &[i64]) -> i64 {
-    let session = |lease: &Lease| lease.generation().coordinator().session_id();
+async fn retired(guard: &MultiGuard, left: &[Weak<Generation>]) -> Weak<Generation> {
+    // Not by their identifiers: those of two ensembles may be equal.
+    let session = |lease: &Lease| Arc::downgrade(lease.generation());
+    let was_left = |lease: &&Arc<Lease>| left.iter().any(|one| one.ptr_eq(&session(lease)));
     let own = guard.members.iter().map(|member| &member.grant).filter(|grant| grant.holds() == 1);
-    let leases =
-        own.flat_map(|grant| grant.leases()).filter(|lease| !left.contains(&session(lease)));
+    let leases = own.flat_map(|grant| grant.leases()).filter(|lease| !was_left(lease));
     let retired = leases.map(async |lease| {
         lease.retired().await;
         if !lease.is_valid() {
