@@ -60,6 +60,8 @@ impl AcquireLoop<'_> {
         let clock = runtime.clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
+        // Asked before there is a node that nobody would delete, should the layout panic.
+        let removes_directory = driver.removes_directory();
         let mut pending_create =
             PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
@@ -111,7 +113,7 @@ impl AcquireLoop<'_> {
             Box::new(ReleaseMark::new(self.directory().into(), time))
         });
         let only = recurring.then_some(Which::Czxid(czxid));
-        let delete_options = DeleteOptions { only, directory: driver.removes_directory() };
+        let delete_options = DeleteOptions { only, directory: removes_directory };
         let path = created.path.into();
         let node = QueuedNode::new(generation.clone(), path, czxid, payload, delete_options);
         let node = node.marking(mark).lingering(self.request.lingers);

@@ -30,6 +30,7 @@ const ORDERING: u8 = 2;
 const LOOKING_BEHIND: u8 = 3;
 const SHOWING: u8 = 4;
 const READING: u8 = 5;
+const LEAVING: u8 = 6;
 
 /// A child that is no contender.
 const STRAY: &str = "notes";
@@ -67,6 +68,11 @@ impl LockDriver for Shaky {
         Curator.anybody_behind(queue, mine)
     }
 
+    fn removes_directory(&self) -> bool {
+        self.step(LEAVING);
+        Curator.removes_directory()
+    }
+
     fn owner(&self, name: &str, data: &[u8]) -> Owner {
         self.step(SHOWING);
         Curator.owner(name, data)
@@ -101,7 +107,7 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_lock() {
-    for at in [NAMING, ORDERING] {
+    for at in [NAMING, ORDERING, LEAVING] {
         let (store, _) = store();
         let (driver, session) = shaky(&store);
         let lock = session.rw_lock("a").unwrap();
