@@ -40,8 +40,8 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     println!("{count} cases, {hit} frames hit, {twice} of them again, {kept} kept the lock");
     let must: Vec<_> = outcomes.iter().filter(|outcome| outcome.must_keep).collect();
     println!("{} had to keep it", must.len());
-    let excused: Vec<_> = must.iter().filter_map(|outcome| outcome.excused).collect();
-    println!("{} of them did not, on a machine that was late by {:?}", excused.len(), excused);
+    let excused: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.excused).collect();
+    println!("{} lost it too early, on a machine that was late by {:?}", excused.len(), excused);
     assert!(excused.len() * 20 <= must.len(), "too busy a machine");
     println!("in {:?}", start.elapsed());
     println!("worst recovery {:?}: {}", worst.recovery, worst.case);
