@@ -724,6 +724,15 @@ pub const MIX: &[Profile] = &[
     Profile { name: "litter", corner: Some(Corner::Litter), tasks: 3, rounds: 6, ..CORNER },
     Profile { name: "above", corner: Some(Corner::Above), processes: 2, rounds: 2, ..CORNER },
     Profile { name: "parts", corner: Some(Corner::Parts), processes: 1, rounds: 1, ..CORNER },
+    Profile { name: "shown", corner: Some(Corner::Shown), processes: 1, rounds: 3, ..CORNER },
+    Profile {
+        name: "once",
+        corner: Some(Corner::Once),
+        processes: 1,
+        rounds: 6,
+        unread: 300,
+        ..CORNER
+    },
     Profile {
         name: "far",
         kinds: true,
@@ -800,6 +809,23 @@ pub const MIX: &[Profile] = &[
         faults: 0,
         strikes: 0,
         passes: 0,
+        ..GENERAL
+    },
+    Profile {
+        name: "outages",
+        kinds: true,
+        shape: Shape::Mutexes,
+        layouts: 100,
+        locks: 1,
+        rounds: 6,
+        kinds_of_faults: Faults::Outages,
+        faults: 6,
+        strikes: 0,
+        unheard: 100,
+        nests: 0,
+        passes: 0,
+        multi: 0,
+        long: 300,
         ..GENERAL
     },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },

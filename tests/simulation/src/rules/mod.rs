@@ -125,6 +125,8 @@ rules! {
     LINGERS = "lingers", "keeps the node for this time after the last release, or until another process queues for it";
     /// Who asks once for a lock that only lingers gets it.
     GIVES_WAY = "gives-way", "zklock waits at most 100 ms for such a node to be deleted";
+    /// Who holds a lock is shown as its holder, and who waits as waiting.
+    SHOWN = "shown", "Lists the queue of this lock in order: the holder first, then the waiters in the order of their grants.";
     /// Who breaks a lock deletes nothing else.
     EXACT = "breaks-exactly", "deletes the node of a holder that hangs, exactly the one that the list shows";
     /// Who waits for itself by another handle is told.

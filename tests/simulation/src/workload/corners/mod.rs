@@ -6,7 +6,9 @@ mod few;
 mod heavy;
 mod kazoo;
 mod litter;
+mod once;
 mod parts;
+mod shown;
 mod together;
 
 use super::task::Task;
@@ -30,6 +32,10 @@ pub enum Corner {
     Above,
     /// Sessions of a process that see different parts of the tree.
     Parts,
+    /// What is shown of those who hold and of those who wait.
+    Shown,
+    /// Those who ask once for permits, beside others of their process.
+    Once,
 }
 
 impl Task {
@@ -42,6 +48,8 @@ impl Task {
             Corner::Litter => self.find_others_among_litter().await,
             Corner::Above => self.obey_those_above().await,
             Corner::Parts => self.see_a_part().await,
+            Corner::Shown => self.see_what_is_shown().await,
+            Corner::Once => self.ask_once().await,
         }
     }
 }
