@@ -55,7 +55,6 @@ enum Kind {
     Doze,
     Full,
     Blank,
-    Outage,
 }
 
 const USUAL: [Kind; 18] = [
@@ -140,7 +139,6 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Full => &[Kind::Full],
         Faults::Strays => &[Kind::Plant],
         Faults::Breaks => &[Kind::Cut],
-        Faults::Outages => &[Kind::Outage],
         Faults::Doubts => &[Kind::Cut, Kind::Cut, Kind::Cut, Kind::Cut, Kind::CutOff, Kind::Pause],
     };
     // A server alone has no other that it can be parted from.
@@ -177,8 +175,6 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             Faults::Full => u64::from(2 + world.choose(4)) * timeout,
             // For nearly as long as a client stays on a silent connection.
             Faults::Late => u64::from(21 + world.choose(5)) * timeout / 100,
-            // Shorter than a lease.
-            Faults::Outages => u64::from(1 + world.choose(16)) * timeout / 40,
             Faults::Pauses | Faults::Lapses => u64::from(1 + world.choose(60)) * timeout / 40,
             _ => [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12,
         };
@@ -264,19 +260,6 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             store.disturb(0);
             for session in ensemble.sessions_of(&process) {
                 ensemble.cut(session, fault.which % 2 == 1);
-            }
-        }
-        // Nodes go while a process does not hear of it, or just when it hears again.
-        Kind::Outage => {
-            store.disturb(until);
-            for session in ensemble.sessions_of(&process) {
-                ensemble.cut(session, true);
-            }
-            cut_off(scene, &process, (true, true), fault.long);
-            for _ in 0..=fault.which % 3 {
-                let after = fault.long * u64::from(1 + world.choose(10)) / 8;
-                let (again, which) = (scene.clone(), world.choose(4));
-                later(world, after, move || delete(&again, fault.lock, which));
             }
         }
         Kind::Crash => {
@@ -380,13 +363,17 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 store.kill(session);
             }
         }
-        Kind::Delete => delete(scene, fault.lock, fault.which),
-        Kind::Set => {
-            let Some(path) = scene.one_of(fault.lock, fault.which) else { return };
+        Kind::Delete | Kind::Set => {
+            let nodes = scene.nodes(fault.lock);
+            // The one that holds, as a rule, or one that waits.
+            let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
             store.deletes(fault.lock);
+            let path = path.clone();
             scene.crew.ledger.overwritten(&path);
-            let data = b"somebody was here".to_vec();
-            ensemble.outsider(Operation::Set { path, data });
+            ensemble.outsider(match fault.kind {
+                Kind::Delete => Operation::Delete { path },
+                _ => Operation::Set { path, data: b"somebody was here".to_vec() },
+            });
         }
         Kind::Wish => {
             // Of those who hold, or of all who are there.
@@ -478,14 +465,6 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             }
         }
     }
-}
-
-/// Somebody deletes a node of a lock.
-fn delete(scene: &Arc<Scene>, lock: usize, which: u32) {
-    let Some(path) = scene.one_of(lock, which) else { return };
-    scene.store.deletes(lock);
-    scene.crew.ledger.overwritten(&path);
-    scene.store.ensemble().outsider(Operation::Delete { path });
 }
 
 /// Another program wants a lock, too, or makes a node beside those of the lock that means nothing.

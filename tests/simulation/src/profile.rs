@@ -195,8 +195,6 @@ pub enum Faults {
     Doubts,
     /// Connections that break and are there again.
     Breaks,
-    /// Networks that let nothing through while nodes of a lock go.
-    Outages,
 }
 
 /// The profile of a name, perhaps with smaller figures: `kinds` or `kinds:processes=2,faults=0`.

@@ -211,12 +211,6 @@ impl Scene {
         self.store.ensemble().ephemerals(&below)
     }
 
-    /// One of them: the first, which holds the lock as a rule, or one that waits.
-    pub(crate) fn one_of(&self, lock: usize, which: u32) -> Option<String> {
-        let nodes = self.nodes(lock);
-        nodes.get(which as usize % nodes.len().max(1)).cloned()
-    }
-
     /// Everything below a lock's directory.
     pub(crate) fn below(&self, lock: usize) -> Vec<String> {
         let directory = format!("/zklock/{}", self.crew.locks[lock].name);

@@ -811,23 +811,6 @@ pub const MIX: &[Profile] = &[
         passes: 0,
         ..GENERAL
     },
-    Profile {
-        name: "outages",
-        kinds: true,
-        shape: Shape::Mutexes,
-        layouts: 100,
-        locks: 1,
-        rounds: 6,
-        kinds_of_faults: Faults::Outages,
-        faults: 6,
-        strikes: 0,
-        unheard: 100,
-        nests: 0,
-        passes: 0,
-        multi: 0,
-        long: 300,
-        ..GENERAL
-    },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },
 ];
 

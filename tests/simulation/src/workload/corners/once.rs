@@ -74,8 +74,8 @@ impl Task {
         self.close(session, label).await;
     }
 
-    /// Who asks once is not told that a permit is held by those who have let go of it, although somebody of its process
-    /// has seen them and waits.
+    /// Who asks once is not told that those hold the permits who have let go of them, although somebody of its process
+    /// has seen them and waits for one.
     async fn asks_behind_who_waits(&self, name: &str) {
         let Some((session, label)) = self.another_session() else { return };
         let (Ok(theirs), Ok(lock)) =
@@ -93,19 +93,17 @@ impl Task {
         let asks = async {
             self.sleep(HEARD).await;
             drop(lock.try_acquire().await);
-            if let Ok(held) = held {
-                drop(held.release().await);
-            }
+            let Ok(held) = held else { return };
+            drop(held.release().await);
+            let released = self.process.world().now();
             self.sleep(u64::from(self.choose(8)) * HEARD / 4).await;
             let began = self.process.world().now();
-            let Err(error) = lock.try_acquire().await else { return };
-            let Some(holder) = error.holder() else { return };
-            let path = format!("/zklock/{name}/leases/{}", holder.node);
-            let life = self.crew.ledger.store().ensemble().life(&path, None);
-            let gone = life.and_then(|life| life.gone).map(|(at, _)| at);
-            if gone.is_some_and(|at| at + HEARD < began) {
-                let what = format!("{}: {path} has gone at {gone:?}: {error:#}", self.name);
-                self.crew.ledger.fail(rules::NAMED, what);
+            if let Err(error) = lock.try_acquire().await
+                && error.is_busy()
+                && began > released + HEARD
+            {
+                let what = format!("{}: all have let go since {released}: {error:#}", self.name);
+                self.crew.ledger.fail(rules::BUSY, what);
             }
         };
         zip(waits, asks).await;

@@ -122,9 +122,13 @@ impl Task {
         ensemble.contend(&format!("{locks}/{CURATORS}"), NodeKind::EphemeralSequential, LIVES);
         self.sleep(SEEN).await;
         let names = self.session.lock_names(Some(name)).await;
+        let sites = self.session.sites(name).await;
         let is_there = ensemble.ephemerals(&format!("{locks}/")).len() == 1;
-        if is_there && names.as_ref().is_ok_and(|names| names.names != [name]) {
-            self.shows(format_args!("{names:?}, where somebody waits for {name}"));
+        if is_there
+            && (names.as_ref().is_ok_and(|names| names.names != [name])
+                || sites.as_ref().is_ok_and(|sites| !sites.iter().any(|site| site.is_inner())))
+        {
+            self.shows(format_args!("{names:?} and {sites:?}, where somebody waits for {name}"));
         }
     }
 
