@@ -12,6 +12,10 @@ use zklock_core::coordinator::request_error::RequestError;
 use crate::support::{about, client, contenders, data, on, prompt, store};
 
 const DELAY: Duration = Duration::from_secs(5);
+
+/// Longer than an answer is waited for at first.
+const LONG: Duration = Duration::from_millis(1_200);
+
 const NOTHING: &str = r#"{"zklock":1,"kept":true}"#;
 
 fn options() -> LockOptions {
@@ -339,8 +343,7 @@ async fn a_reader_is_let_in_where_answers_take_long() {
     let lock = session.rw_lock("a").unwrap().with_options(options());
     lock.write().await.unwrap().release().await.unwrap();
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    // Longer than is waited for at first.
-    faults.delay_replies(Duration::from_millis(1_200));
+    faults.delay_replies(LONG);
     assert!(lock.read_timeout(Duration::from_secs(60)).await.unwrap().is_valid());
 }
 
@@ -348,17 +351,15 @@ async fn a_reader_is_let_in_where_answers_take_long() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_enters_beside_those_of_its_process_where_answers_take_long() {
     let (store, session) = prompt();
-    let lock = session.rw_lock("a").unwrap();
-    let first = lock.read().await.unwrap();
+    let first = session.rw_lock("a").unwrap().read().await.unwrap();
     // The turn is over.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    store
-        .faults(session.zookeeper_session().unwrap().id)
-        .delay_replies(Duration::from_millis(1_200));
-    let second = lock.read_timeout(Duration::from_secs(60)).await.unwrap();
-    assert!(first.is_valid() && second.is_valid());
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(lock.try_read().await.unwrap().is_valid());
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(LONG);
+    let lock = session.rw_lock("a").unwrap();
+    // A try has 2 s.
+    let tried = crate::spawn(async move { lock.try_read().await });
+    let tried = tried.await.unwrap().unwrap();
+    assert!(first.is_valid() && tried.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
