@@ -193,7 +193,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Exami
     let session = open()?;
     if let Err(error) = session.root_acl().await {
         // Too few servers are the reason why none opens a session.
-        if quorum.is_there || error.kind() != ErrorKind::Unavailable {
+        if !quorum.are_too_few || error.kind() != ErrorKind::Unavailable {
             checks.push(session::refused(&error));
         }
         session.close().await;

@@ -10,7 +10,7 @@ use crate::doctor::Check;
 use crate::server::over_tls;
 use crate::words::{host, in_time, is_refusal, word};
 
-/// Why a session may not be opened although the server serves.
+/// Why a session is of no use that a server has opened.
 const OTHERS: [ErrorKind; 3] =
     [ErrorKind::NoChroot, ErrorKind::Unauthorized, ErrorKind::InvalidOption];
 
@@ -25,8 +25,8 @@ enum Server {
 pub(super) struct Quorum {
     pub(super) check: Check,
     pub(super) serving: Vec<String>,
-    /// Whether they are more than half of them, and one says that it serves.
-    pub(super) is_there: bool,
+    /// Whether they are so few that no session can be expected.
+    pub(super) are_too_few: bool,
 }
 
 /// More than half of the servers must serve. A server says only for itself that it does not.
@@ -41,11 +41,12 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         })
     });
     let (mut serving, mut down, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut is_told = false;
+    // How many say that they serve.
+    let mut told = 0;
     for (server, asked) in servers.iter().zip(asked.collect::<Vec<_>>()) {
         let why = match asked.await {
             Ok(answer @ (Server::Serves | Server::Answers)) => {
-                is_told |= matches!(answer, Server::Serves);
+                told += usize::from(matches!(answer, Server::Serves));
                 serving.push(server.clone());
                 continue;
             }
@@ -56,11 +57,16 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         failed.push(format!("{server}: {why}"));
     }
     let (all, serve, why) = (servers.len(), serving.len(), failed.join("; "));
-    let is_there = is_told && serve * 2 > all;
+    let is_there = told > 0 && serve * 2 > all;
     let helps = "start the servers that are down, until more than half of them run";
     let wrong = |says: String, helps: &str| Check::wrong("quorum", says, helps);
     let check = match serve {
-        serve if serve == all => Check::well("quorum", format!("{serve} of {all} servers serve")),
+        _ if told == all => Check::well("quorum", format!("{all} of {all} servers serve")),
+        serve if serve == all => {
+            let says =
+                format!("{all} of {all} servers answer, and {told} of them say that they serve");
+            Check::unchecked("quorum", says)
+        }
         0 => wrong(format!("no server serves: there is no quorum ({why})"), helps),
         _ if is_there => {
             let says = format!(
@@ -70,7 +76,7 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         }
         _ => wrong(format!("only {serve} of {all} servers serve ({why})"), helps),
     };
-    Quorum { check, serving, is_there }
+    Quorum { check, serving, are_too_few: serve < all && !is_there }
 }
 
 /// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble
@@ -108,7 +114,7 @@ async fn open(server: &str, within: Duration) -> Server {
     match opened.await {
         Ok(()) => Server::Serves,
         // That is another check.
-        Err(error) if OTHERS.contains(&error.kind()) => Server::Answers,
+        Err(error) if OTHERS.contains(&error.kind()) => Server::Serves,
         Err(error) => Server::Fails(format!("{error:#}")),
     }
 }

@@ -1,9 +1,13 @@
-//! `zklock doctor` where a server is down, and the others serve.
+//! `zklock doctor` where a server is down, and the others serve, and where all of them answer and none serves.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::spawn;
 
 use serde_json::Value;
 use zklock_test_support::ZooKeeper;
 
-use crate::doctor::examine;
+use crate::doctor::{examine, wrong};
 use crate::scene::Scene;
 
 #[test]
@@ -26,4 +30,32 @@ fn a_server_that_is_down_is_named_and_the_rest_is_looked_at() {
     assert!(says.starts_with("2 of 3 servers serve, so there is a quorum"), "{says}");
     assert_eq!(helps, format!("start {}", down.addr()));
     assert!(says.contains(&format!("{}: ", down.addr())), "{says}");
+}
+
+/// A server with `4lw.commands.whitelist=ruok` that has lost its leader. It ends with the test.
+fn without_a_leader() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            spawn(move || {
+                let mut word = [0; 4];
+                let is_word = stream.read_exact(&mut word).is_ok() && word[0].is_ascii_lowercase();
+                // What begins a session is only ended.
+                let says = "is not executed because it is not in the whitelist.";
+                is_word.then(|| writeln!(stream, "{} {says}", String::from_utf8_lossy(&word)))
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn servers_that_answer_and_open_no_session_are_not_well() {
+    let scene = Scene::at(&[(); 3].map(|()| without_a_leader()).join(","), "no-leader");
+    wrong(&scene, &[], &[], "session");
+    let (_, checks) = examine(&scene, &[], &[]);
+    let quorum = checks.iter().find(|check| check["code"] == "quorum").unwrap();
+    assert_eq!(quorum["state"], "note");
+    assert_eq!(quorum["says"], "3 of 3 servers answer, and 0 of them say that they serve");
 }
