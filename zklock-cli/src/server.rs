@@ -88,10 +88,7 @@ fn given() -> Result<String, Failure> {
 }
 
 fn each(connect: &str) -> Vec<String> {
-    let (hosts, chroot) = match connect.find('/') {
-        Some(at) => connect.split_at(at),
-        None => (connect, ""),
-    };
+    let (hosts, chroot) = parts(connect);
     let with_port = |host: &str| match host.rsplit_once(':') {
         Some((_, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host.to_owned(),
         _ => format!("{host}:2181"),
@@ -111,6 +108,18 @@ impl Again {
             if let Some(value) = value {
                 words += &format!(" {option} {}", quoted(value));
             }
+/// The connect string of some of the servers of one, which has the chroot once.
+pub(crate) fn joined(servers: &[&str]) -> String {
+    let chroot = servers.first().map_or("", |first| parts(first).1);
+    let hosts: Vec<_> = servers.iter().map(|server| parts(server).0).collect();
+    hosts.join(",") + chroot
+}
+
+/// The hosts of a connect string, and the chroot.
+fn parts(connect: &str) -> (&str, &str) {
+    connect.split_at(connect.find('/').unwrap_or(connect.len()))
+}
+
         }
         Again(words)
     }
@@ -196,6 +205,18 @@ mod tests {
 
     #[test]
     fn commands_can_be_pasted_into_a_shell() {
+    #[test]
+    fn servers_with_a_chroot_make_a_connect_string_again() {
+        for (connect, some) in
+            [("a:1,b:2,[::1]:7/x/y", "a:1,[::1]:7/x/y"), ("a:1,b:2,c:3", "a:1,c:3")]
+        {
+            let all = each(connect);
+            let some_of_them = joined(&[&all[0], &all[2]]);
+            assert_eq!(some_of_them, some);
+            assert!(Session::builder_from_env_for(&some_of_them).is_ok());
+        }
+    }
+
         let server = Server { connect: Some("a:1".to_owned()), root: None };
         let command = Again::of(&server).command(&["break", "it's", "--node", "$(x)-W-1", ""]);
         assert_eq!(command, r"zklock --connect a:1 break 'it'\''s' --node '$(x)-W-1' ''");

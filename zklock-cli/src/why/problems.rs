@@ -6,7 +6,7 @@ use std::time::Duration;
 use zklock::{ContenderInfo, Owner};
 
 use crate::ls::who;
-use crate::server::{Again, auth, line};
+use crate::server::{Again, auth, joined, line};
 use crate::text::printable;
 use crate::when::{span, until};
 use crate::why::life::Life;
@@ -131,7 +131,8 @@ impl Facts<'_> {
                         says += " Not all who wait there are known: the time was too short for the queue.";
                     }
                     helps.extend(ends(&waiting));
-                    helps.push(format!("export ZKLOCK_CONNECT={}", others.join(",")));
+                    let servers = format!("ZKLOCK_CONNECT={}", joined(&others));
+                    helps.push(line(&["export", &servers]));
                 }
                 problems.push(Problem::new("differs", says, helps));
             }
@@ -338,16 +339,19 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use crate::why::example::{facts, queue, view};
+    use crate::why::view::View;
     use zklock::Survey;
+
+    /// What a server says, and which node it shows that its leader does not know.
+    fn shows(server: &str, phantom: Option<&str>) -> View {
+        let mut survey = Survey::default();
+        survey.phantom = phantom.map(str::to_owned);
+        view(server, queue(survey), Ok(Vec::new()))
+    }
 
     /// Of the two, the leader may be the one that is wrong: then the good data are those of the other.
     #[test]
     fn what_a_server_shows_alone_is_left_to_doctor() {
-        let shows = |server: &str, phantom: Option<&str>| {
-            let mut survey = Survey::default();
-            survey.phantom = phantom.map(str::to_owned);
-            view(server, queue(survey), Ok(Vec::new()))
-        };
         let views = [shows("x:1", Some("/a/n")), shows("y:2", None)];
         let problems = facts(&views, &[], "y:2").problems();
         let [one] = &problems[..] else { panic!("{problems:?}") };
@@ -359,6 +363,14 @@ mod tests {
         );
         assert_eq!((one.code, one.is_normal), ("differs", false));
         assert_eq!(one.helps, ["zklock doctor", "export ZKLOCK_CONNECT=y:2"]);
+    }
+
+    #[test]
+    fn the_servers_that_do_not_differ_are_advised_with_their_chroot() {
+        let views =
+            [shows("x:1/app", Some("/a/n")), shows("y:2/app", None), shows("z:3/app", None)];
+        let problems = facts(&views, &[], "y:2/app").problems();
+        assert_eq!(problems[0].helps[1], "export ZKLOCK_CONNECT=y:2,z:3/app");
     }
 
     /// Such a node has no host in its name.
