@@ -61,12 +61,7 @@ pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
 /// The servers of the connect string, one by one, each with its port and the chroot. A wrong setting is
 /// noticed here, before they are asked.
 pub(crate) fn servers() -> Result<Vec<String>, Failure> {
-    let connect = given()?;
-    if connect == EMBEDDED {
-        return Err(Failure::own(
-            "embedded is no server that can be asked: set ZKLOCK_CONNECT, or use --connect",
-        ));
-    }
+    let connect = of_servers()?;
     Session::builder_from_env_for(&connect).map(drop)?;
     Ok(each(&connect))
 }
@@ -76,6 +71,22 @@ const TO_CONNECT: Duration = Duration::from_secs(1);
 
 /// In the place of servers: locks of this process only.
 const EMBEDDED: &str = "embedded";
+
+/// Whether the locks are those of this process only.
+pub(crate) fn is_embedded() -> bool {
+    given().is_ok_and(|connect| connect == EMBEDDED)
+}
+
+/// The connect string of servers. Whoever only looks finds nothing in its own memory.
+fn of_servers() -> Result<String, Failure> {
+    match given()? {
+        connect if connect == EMBEDDED => Err(Failure::own(
+            "ZKLOCK_CONNECT: embedded is no server that can be asked; accepted are servers, for instance \
+             zk1:2181,zk2:2181",
+        )),
+        connect => Ok(connect),
+    }
+}
 
 fn given() -> Result<String, Failure> {
     match env::var("ZKLOCK_CONNECT") {
@@ -176,9 +187,9 @@ pub(crate) async fn trouble() -> Option<LockError> {
     }
 }
 
-/// Connects as the environment says.
+/// Connects to the servers that the environment names.
 pub(crate) async fn connect() -> Result<Session, Failure> {
-    given()?;
+    of_servers()?;
     Ok(Session::from_env().await?)
 }
 

@@ -25,7 +25,7 @@ use self::reaper::{Status, keep_ends};
 use self::teller::Teller;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
-use crate::server::{open, trouble};
+use crate::server::{is_embedded, open, trouble};
 use crate::signals::{Signals, exit_code};
 use crate::text::printable;
 
@@ -68,6 +68,9 @@ pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
     let session = open()?;
     let outcome = run_with(&args, &session, &mut signals, &teller).await;
     // Also who gave up has nodes until the session ends.
+    if is_embedded() {
+        teller.tell("warning: the lock is in the memory of this process (embedded): it excludes nobody else");
+    }
     tokio::select! {
         _ = timeout(TO_LEAVE, session.close()) => {}
         _ = signals.next() => {}

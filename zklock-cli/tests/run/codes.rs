@@ -93,6 +93,8 @@ fn without_a_server_it_runs_under_a_lock_of_this_process() {
     let output = bed.zklock_at("embedded", &["run", "a", "--", "sh", "-c", script]).output();
     let output = output.unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"a\n"[..]), "{output:?}");
+    let warning = "zklock: warning: the lock is in the memory of this process (embedded): it excludes nobody else\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), warning);
 }
 
 #[test]
@@ -191,14 +193,30 @@ fn what_cannot_be_run_has_the_codes_of_env() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!words.is_empty() && !words.contains('`'), "{wrong:?}: {words}");
     }
-    for asks in [&["why", "a"][..], &["doctor"]] {
+    assert_eq!(bed.code(&["--help"]), 0);
+    assert_eq!(bed.code(&["--version"]), 0);
+}
+
+/// What is there is in the memory of another process.
+#[test]
+fn who_looks_at_locks_needs_servers() {
+    let bed = Bed::new("memory");
+    for asks in [
+        &["show", "a"][..],
+        &["why", "a"],
+        &["ls"],
+        &["top", "--json"],
+        &["doctor"],
+        &["break", "a", "--node", "n", "--czxid", "0x1", "--yes"],
+        &["watch", "a"],
+        &["revoke", "a"],
+    ] {
         let output = bed.zklock_at("embedded", asks).output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(125), "{asks:?}: {words}");
-        assert!(words.contains("embedded is no server"), "{asks:?}: {words}");
+        let says = "zklock: --connect: embedded is no server that can be asked; accepted are servers, for instance ";
+        assert!(words.starts_with(says) && output.stdout.is_empty(), "{asks:?}: {words}");
     }
-    assert_eq!(bed.code(&["--help"]), 0);
-    assert_eq!(bed.code(&["--version"]), 0);
 }
 
 #[test]
