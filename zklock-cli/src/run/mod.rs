@@ -14,7 +14,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zklock::{AnyGuard, AnyLock, ErrorKind, Label, LockError, LockOptions, Session};
 
 use self::child::Child;
@@ -48,6 +48,10 @@ const TO_END: Duration = Duration::from_secs(10);
 /// How long the release and the end of the session may take.
 const TO_LEAVE: Duration = Duration::from_secs(5);
 
+/// How long of that no signal cuts short: a second one may come with the first, which ended the wait, and what is left in
+/// the queue then stays for a session timeout.
+const TO_LEAVE_UNDISTURBED: Duration = Duration::from_secs(1);
+
 /// How it ends when the lock is released.
 #[derive(Debug)]
 struct Ending {
@@ -64,16 +68,20 @@ pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
     if let Some(warning) = args.label.as_deref().and_then(cut) {
         teller.tell(warning);
     }
-    // Who waits for the lock waits for servers that start again, too.
-    let session = open()?;
-    let outcome = run_with(&args, &session, &mut signals, &teller).await;
-    // Also who gave up has nodes until the session ends.
     if is_embedded() {
         teller.tell("warning: the lock is in the memory of this process (embedded): it excludes nobody else");
     }
+    // Who waits for the lock waits for servers that start again, too.
+    let session = open()?;
+    let outcome = run_with(&args, &session, &mut signals, &teller).await;
+    let is_disturbed = async {
+        sleep(TO_LEAVE_UNDISTURBED).await;
+        signals.next().await
+    };
+    // Also who gave up has nodes until the session ends.
     tokio::select! {
         _ = timeout(TO_LEAVE, session.close()) => {}
-        _ = signals.next() => {}
+        _ = is_disturbed => {}
     }
     teller.end();
     let ending = outcome?;

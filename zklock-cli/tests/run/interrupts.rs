@@ -1,9 +1,11 @@
 //! `^C` ends what it would have ended without `zklock`, too: the script or the loop that runs it.
 
 use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use zklock_test_support::{Direction, Proxy, ZooKeeper};
 
 use crate::bed::{Bed, TWO, signal, through, until};
 use crate::places::{contained, in_a_shell};
@@ -117,6 +119,33 @@ fn whoever_waits_for_zklock_sees_the_signal() {
         assert_eq!(bed.nodes("a"), [""; 0]);
         std::fs::remove_file(bed.folder.join("begun")).unwrap();
     }
+}
+
+/// As of a terminal that is closed: whoever cleans up behind it sends another one.
+#[test]
+fn who_is_told_twice_at_once_to_end_leaves_nothing_in_the_queue() {
+    let bed = Bed::new("twice");
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.pids("pids");
+    let are_there = |nodes: usize| {
+        until(&format!("{nodes} nodes"), || (bed.nodes("a").len() == nodes).then_some(()));
+    };
+    // On a busy machine a second may be too short for all that is left to do.
+    let has_left = (0..3).any(|_| {
+        are_there(1);
+        let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+        let inner = bed.zklock_at(&proxy.addr(), &["run", "a", "--", "true"]);
+        let mut waiter = through(&["env", "--default-signal"], &inner).spawn().unwrap();
+        are_there(2);
+        proxy.delay_one_way(Direction::ToServer, Duration::from_millis(150));
+        [Signal::SIGTERM, Signal::SIGHUP].iter().for_each(|one| signal(&waiter, *one));
+        let status = waiter.wait().unwrap();
+        assert!(matches!(status.code(), Some(129 | 143)), "{status}");
+        bed.nodes("a").len() == 1
+    });
+    signal(&holder, Signal::SIGTERM);
+    holder.wait().unwrap();
+    assert!(has_left);
 }
 
 /// The system keeps from the first process what would end it.
