@@ -180,7 +180,7 @@ pub(super) fn guard() -> u8 {
             Err(_) => break,
         }
     }
-    orders.end();
+    orders.kill();
     0
 }
 
@@ -207,9 +207,9 @@ fn heard(within: Option<Duration>) -> nix::Result<Option<Vec<u8>>> {
 struct Orders {
     /// The beginning of a line.
     begun: Vec<u8>,
+    /// Whom to kill, unless the group has ended.
     family: Option<Family>,
     deadline: Option<Moment>,
-    dismissed: bool,
 }
 
 impl Orders {
@@ -220,7 +220,8 @@ impl Orders {
             let line = String::from_utf8_lossy(&line);
             let mut words = line.split_whitespace().peekable();
             if words.peek() == Some(&DISMISSED) {
-                self.dismissed = true;
+                // The number of the group may be another's from now on.
+                (self.family, self.deadline) = (None, None);
                 continue;
             }
             self.family = Family::of_words(&mut words);
@@ -240,17 +241,33 @@ impl Orders {
         }
     }
 
-    fn end(&mut self) {
-        if !self.dismissed {
-            self.kill();
-        }
-    }
-
     /// Once: later the number may be another group's.
     fn kill(&mut self) {
         self.deadline = None;
         if let Some(family) = self.family.take() {
             family.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_dismissed_kills_nobody() {
+        let mut anothers = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        // Nothing is below a process of this number.
+        let family = format!("{} {} 0 false", i32::MAX, anothers.id());
+        let mut orders = Orders::default();
+        orders.take(format!("{family} 1\n{DISMISSED}\n").as_bytes());
+        orders.look();
+        // Its master is gone, too.
+        orders.kill();
+        let lives = anothers.try_wait().unwrap().is_none();
+        _ = anothers.kill();
+        anothers.wait().unwrap();
+        assert!(lives);
+        assert_eq!(orders.patience(), None);
     }
 }
