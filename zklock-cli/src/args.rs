@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 /// Where the locks are.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Server {
     /// The servers, for instance zk1:2181,zk2:2181 (instead of ZKLOCK_CONNECT)
     #[arg(long, global = true, value_name = "HOSTS")]

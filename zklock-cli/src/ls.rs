@@ -14,7 +14,7 @@ use crate::held::Held;
 use crate::inspect::{moment, rests_until, say, value};
 pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
-use crate::server::connect;
+use crate::server::{Again, connect};
 use crate::text::{printable, tell};
 use crate::when::{span, until};
 
@@ -142,7 +142,7 @@ pub(crate) fn twins(queue: &[ContenderInfo]) -> Vec<i64> {
 }
 
 /// Prints the locks in use. The exit code says whether all of them could be listed.
-pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn ls(prefix: Option<&str>, again: &Again, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let Found { locks, left_out } = find(&session, prefix).await?;
     session.close().await;
@@ -163,7 +163,7 @@ pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failur
             say(&format!("{lock:name$}  {of:layout$}  {waiting:>7}  {holder}"))?;
         }
     }
-    left_out.lines().into_iter().for_each(tell);
+    left_out.lines(again).into_iter().for_each(tell);
     Ok(if left_out.is_empty() { 0 } else { PROBLEM })
 }
 

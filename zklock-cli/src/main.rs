@@ -74,8 +74,10 @@ fn begin(server: &Server, command: Command) -> Result<u8, Failure> {
             Command::Why { name, within, json } => {
                 why::why(&name, within, &Again::of(server), json).await
             }
-            Command::Ls { prefix, json } => ls::ls(prefix.as_deref(), json).await,
-            Command::Top { interval, json } => top::top(interval, json).await,
+            Command::Ls { prefix, json } => {
+                ls::ls(prefix.as_deref(), &Again::of(server), json).await
+            }
+            Command::Top { interval, json } => top::top(interval, Again::of(server), json).await,
             Command::Doctor { containers_within, within, json } => {
                 doctor::doctor(containers_within, within, json).await
             }

@@ -108,17 +108,6 @@ fn each(connect: &str) -> Vec<String> {
     hosts.map(|host| with_port(host) + chroot).collect()
 }
 
-/// How this program was called, to name commands that help.
-#[derive(Debug)]
-pub(crate) struct Again(String);
-
-impl Again {
-    pub(crate) fn of(server: &Server) -> Self {
-        let mut words = "zklock".to_owned();
-        for (option, value) in [("--connect", &server.connect), ("--root", &server.root)] {
-            if let Some(value) = value {
-                words += &format!(" {option} {}", quoted(value));
-            }
 /// The connect string of some of the servers of one, which has the chroot once.
 pub(crate) fn joined(servers: &[&str]) -> String {
     let chroot = servers.first().map_or("", |first| parts(first).1);
@@ -131,13 +120,27 @@ fn parts(connect: &str) -> (&str, &str) {
     connect.split_at(connect.find('/').unwrap_or(connect.len()))
 }
 
-        }
-        Again(words)
+/// How this program was called, to name commands that help.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Again(Server);
+
+impl Again {
+    pub(crate) fn of(server: &Server) -> Self {
+        Again(server.clone())
+    }
+
+    /// The same servers, and another root.
+    pub(crate) fn below(&self, root: &str) -> Self {
+        Again(Server { root: Some(root.to_owned()), ..self.0.clone() })
     }
 
     /// A command with these arguments. Whoever may create nodes chooses what is in them.
     pub(crate) fn command(&self, words: &[&str]) -> String {
-        format!("{} {}", self.0, line(words))
+        let options = [("--connect", &self.0.connect), ("--root", &self.0.root)];
+        let given =
+            options.into_iter().filter_map(|(option, value)| Some([option, value.as_deref()?]));
+        let given: Vec<_> = given.flatten().collect();
+        line([&["zklock"][..], &given, words].concat().iter())
     }
 }
 
@@ -203,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn servers_with_a_chroot_make_a_connect_string_again() {
+        for (connect, some) in
+            [("a:1,b:2,[::1]:7/x/y", "a:1,[::1]:7/x/y"), ("a:1,b:2,c:3", "a:1,c:3")]
+        {
+            let all = each(connect);
+            let some_of_them = joined(&[&all[0], &all[2]]);
+            assert_eq!(some_of_them, some);
+            assert!(Session::builder_from_env_for(&some_of_them).is_ok());
+        }
+    }
+
+    #[test]
     fn an_error_names_the_option_that_was_given() {
         let root = |root: Option<&str>| Server { connect: None, root: root.map(str::to_owned) };
         let wrong = || "ZKLOCK_ROOT: not absolute".to_owned();
@@ -216,20 +231,10 @@ mod tests {
 
     #[test]
     fn commands_can_be_pasted_into_a_shell() {
-    #[test]
-    fn servers_with_a_chroot_make_a_connect_string_again() {
-        for (connect, some) in
-            [("a:1,b:2,[::1]:7/x/y", "a:1,[::1]:7/x/y"), ("a:1,b:2,c:3", "a:1,c:3")]
-        {
-            let all = each(connect);
-            let some_of_them = joined(&[&all[0], &all[2]]);
-            assert_eq!(some_of_them, some);
-            assert!(Session::builder_from_env_for(&some_of_them).is_ok());
-        }
-    }
-
         let server = Server { connect: Some("a:1".to_owned()), root: None };
         let command = Again::of(&server).command(&["break", "it's", "--node", "$(x)-W-1", ""]);
         assert_eq!(command, r"zklock --connect a:1 break 'it'\''s' --node '$(x)-W-1' ''");
+        let command = Again::of(&server).below("/it's").command(&["ls"]);
+        assert_eq!(command, r"zklock --connect a:1 --root '/it'\''s' ls");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::server::{auth, has_certificate, line};
+use crate::server::{Again, auth, has_certificate};
 use crate::text::printable;
 
 /// So many places are named to people.
@@ -37,8 +37,8 @@ impl LeftOut {
         }
     }
 
-    /// For people, a line each.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// For people, a line each. `again` is how `zklock` was called.
+    pub(crate) fn lines(&self, again: &Again) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.unread.is_empty() {
             let what = match self.unread.len() {
@@ -52,7 +52,7 @@ impl LeftOut {
             lines.push(format!("{what}{why}: {}", named(&self.unread)));
         }
         if !self.elsewhere.is_empty() {
-            let list = |root: &String| format!("`{}`", line(&["zklock", "ls", "--root", root]));
+            let list = |root: &String| format!("`{}`", again.below(root).command(&["ls"]));
             let lists: Vec<_> = self.elsewhere.iter().map(list).collect();
             lines.push(format!(
                 "some locks are left out, because they have no name below this root (none has a segment \
@@ -106,26 +106,29 @@ pub(crate) fn other_root<'p>(path: &'p str, root: &str) -> Option<&'p str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Server;
 
     #[test]
     fn many_places_are_counted_and_some_of_them_named() {
         let unread = ["/a", "/b\u{1b}", "/c", "/d"].map(str::to_owned).to_vec();
         let [elsewhere, unnamed] = ["/it's/locks", "/app/locks"].map(|one| vec![one.to_owned()]);
         let mut left_out = LeftOut { unread, elsewhere, unnamed };
-        let lines = left_out.lines();
+        let again = Again::of(&Server { connect: Some("zk1:2181".to_owned()), root: None });
+        let lines = left_out.lines(&again);
         assert!(
             lines[0].starts_with("4 directories may not be read, and are left out"),
             "{lines:?}"
         );
         assert!(lines[0].ends_with(": /a, /b, /c and 1 more"), "{lines:?}");
-        assert!(lines[1].contains(r"`zklock ls --root '/it'\''s/locks'`"), "{lines:?}");
+        let lists = r"`zklock --connect zk1:2181 --root '/it'\''s/locks' ls`";
+        assert!(lines[1].contains(lists), "{lines:?}");
         let one = "1 lock has a path that is no name, and is left out: /app/locks";
         assert_eq!(lines[2], one);
         let more = LeftOut { unnamed: vec!["/app/leases".to_owned()], ..LeftOut::default() };
         assert!(!more.is_empty());
         left_out.add(more);
         let both = "2 locks have paths that are no names, and are left out: /app/leases, ";
-        assert!(left_out.lines()[2].starts_with(both), "{left_out:?}");
+        assert!(left_out.lines(&again)[2].starts_with(both), "{left_out:?}");
     }
 
     #[test]

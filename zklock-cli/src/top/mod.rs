@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::Failure;
 use crate::inspect::say;
-use crate::server::{connect, servers};
+use crate::server::{Again, connect, servers};
 use crate::signals::{Signals, exit_code};
 use crate::text::printable;
 use crate::top::look::look;
@@ -30,10 +30,10 @@ const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Sign
 
 /// Shows the locks in use until it is ended: in a terminal on the whole screen, otherwise or with
 /// `--json` one document after the other.
-pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn top(interval: Duration, again: Again, as_json: bool) -> Result<u8, Failure> {
     let servers = servers()?;
     let session = connect().await?;
-    let mut model = Model::default();
+    let mut model = Model::new(again);
     if as_json || !stdout().is_terminal() {
         loop {
             let begin = Instant::now();

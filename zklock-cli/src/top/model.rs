@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::held::Held;
 use crate::ls::{self, Found, LeftOut, Lock, who};
+use crate::server::Again;
 use crate::text::count;
 use crate::top::warnings;
 use crate::top::watched::Watched;
@@ -64,6 +65,8 @@ pub(super) struct Model {
     /// How long a look takes, where it is longer than people want to wait for the next.
     pub(super) slow: Option<Duration>,
     pub(super) left_out: LeftOut,
+    /// How `zklock` was called.
+    again: Again,
     rows: Vec<Row>,
     /// The highest number of a node of each lock, and when it was seen.
     numbers: HashMap<String, (i64, Instant)>,
@@ -71,6 +74,11 @@ pub(super) struct Model {
 }
 
 impl Model {
+    /// Nothing was seen yet. `again` is how `zklock` was called.
+    pub(super) fn new(again: Again) -> Self {
+        Model { again, ..Model::default() }
+    }
+
     /// Takes in what was seen.
     pub(super) fn seen(&mut self, found: Found, views: &[View], now: Instant) {
         let mut numbers = HashMap::new();
@@ -147,7 +155,7 @@ impl Model {
                 }
                 (None, None) => self
                     .left_out
-                    .lines()
+                    .lines(&self.again)
                     .first()
                     .map_or_else(String::new, |line| format!("! {line}")),
             },

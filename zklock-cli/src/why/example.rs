@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use zklock::Survey;
 
-use crate::args::Server;
 use crate::member::Place;
 use crate::server::Again;
 use crate::why::problems::Facts;
 use crate::why::view::{Queue, View};
 use crate::words::Connection;
 
-static AGAIN: LazyLock<Again> = LazyLock::new(|| Again::of(&Server { connect: None, root: None }));
+static AGAIN: LazyLock<Again> = LazyLock::new(Again::default);
 
 /// What is known of the lock, where the servers had a second.
 pub(super) fn facts<'a>(views: &'a [View], queues: &'a [Queue], server: &'a str) -> Facts<'a> {
