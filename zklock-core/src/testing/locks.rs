@@ -111,7 +111,8 @@ impl TestLocks {
     fn add(mut self, name: Option<Arc<str>>) -> Self {
         let store = Embedded::new();
         let observer = self.taken.clone();
-        let builder = Session::embedded_builder(&store).defaults(self.defaults);
+        // All calls are on the connection that outages and losses reach.
+        let builder = Session::embedded_builder(&store).defaults(self.defaults).max_connections(1);
         let session = match builder.observer(observer).open() {
             Ok(session) => session,
             Err(error) => unreachable!("the options of a session are valid: {error}"),

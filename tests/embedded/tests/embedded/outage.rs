@@ -1,4 +1,5 @@
-//! A session that ends while nobody looks: the next question finds it over, and is answered.
+//! An outage of a test: it reaches all calls, and a session that ends meanwhile, while nobody looks, is found over by the
+//! next question, which is answered.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -87,5 +88,27 @@ fn a_test_that_holds_and_revokes_is_answered_although_its_clock_stands_still() {
         locks.end_outage();
         assert_eq!(locks.revoke("a").unwrap(), 0);
         assert!(locks.hold("a").unwrap().is_valid());
+    });
+}
+
+/// So many wait at once that a session with several connections opens another one.
+#[test]
+fn an_outage_reaches_all_calls_again_and_again() {
+    answered(async |locks| {
+        let session = locks.session();
+        for _ in 0..2 {
+            locks.begin_outage();
+            assert!(!session.is_ready());
+            let calls = (0..9).map(|n| {
+                let mutex = session.mutex(format!("a/{n}")).unwrap();
+                tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(100)).await })
+            });
+            for call in calls.collect::<Vec<_>>() {
+                assert!(call.await.unwrap().is_err_and(|error| error.is_unavailable()));
+            }
+            locks.end_outage();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(session.mutex("a").unwrap().acquire().await.unwrap().is_valid());
+        }
     });
 }
