@@ -6,7 +6,8 @@
 //! their environment shows where they come from. Some overwrite their environment, to show a title in its place (redis, nginx,
 //! PostgreSQL), and that of others may not be read: so one that has the variable tells of its whole group, and of what is below.
 //!
-//! Where nothing is shown (another system, no `/proc`), the group is all that is known.
+//! Where nothing is shown (another system, or the `/proc` of another namespace of processes), the group is all that is known.
+//! On Linux `zklock run` needs `/proc`: what it starts of itself is in `/proc/self`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
