@@ -19,8 +19,9 @@ use crate::base::unharmed::unharmed;
 /// ```
 /// use zklock::GrantedBy;
 ///
-/// let is_cheap = |by: GrantedBy| by != GrantedBy::Node; // It cost ZooKeeper nothing.
-/// assert!(is_cheap(GrantedBy::Handoff) && is_cheap(GrantedBy::Scope));
+/// // It cost ZooKeeper nothing. A downgrade makes a node.
+/// let is_cheap = |by: GrantedBy| matches!(by, GrantedBy::Handoff | GrantedBy::Scope);
+/// assert!(is_cheap(GrantedBy::Scope) && !is_cheap(GrantedBy::Downgrade));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
