@@ -190,8 +190,9 @@ impl Handoffs {
 /// When a guard counts as lost if the connection to ZooKeeper fails.
 ///
 /// A session is *suspect* while it is not connected, and while it holds a lock and no write was
-/// answered for a third of the session timeout. A held lock is *lost* when its lease runs out,
-/// shortly before ZooKeeper can give the lock to somebody else.
+/// answered for a third of the session timeout. Of several connections of a session, that of the lock
+/// counts. A held lock is *lost* when its lease runs out, shortly before ZooKeeper can give the lock to
+/// somebody else.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {

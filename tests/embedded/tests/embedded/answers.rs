@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes};
 use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
-use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::memory::{Fault, Logged, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
 use zklock_core::coordinator::requests::Coordinator;
@@ -688,4 +688,65 @@ async fn a_permit_is_busy_with_who_is_still_there() {
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_busy(), "{error:#}");
     assert!(path.ends_with(&error.holder().unwrap().node), "{error:#}");
+}
+
+/// When a session sends requests of this kind about a node, in the first nine seconds.
+async fn sent(store: &Embedded, session: &Session, op: Op, path: &str) -> Vec<f64> {
+    let id = session.zookeeper_session().unwrap().id;
+    let is_one = |sent: &&Logged| (sent.session, sent.op, &*sent.path) == (id, op, path);
+    store.record();
+    let (start, mut times) = (Instant::now(), Vec::new());
+    while start.elapsed() < 9 * T {
+        let count = store.recorded().iter().filter(is_one).count();
+        times.resize(count, start.elapsed().as_secs_f64());
+        sleep(Duration::from_millis(1)).await;
+    }
+    times
+}
+
+/// As soon as they may, and a moment later: a pause between two deletions is beside this.
+fn doubling(what: &str, times: &[f64]) {
+    let is_near = |(sent, expected): (&f64, f64)| (expected..expected + 0.2).contains(sent);
+    let expected = [0.0, 1.0, 3.0, 7.0];
+    let is_so = times.len() == 4 && times.iter().zip(expected).all(is_near);
+    assert!(is_so, "{what} at {times:?} s");
+}
+
+/// No answer to it comes, and those to others do.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_answered_is_asked_for_after_intervals_that_double() {
+    for session_timeout in [10, 30].map(Duration::from_secs) {
+        let (store, holder) = prompt();
+        let session = lasting(&store, session_timeout);
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        let unheard = |op, path: &str| {
+            faults.inject(Fault::forget_reply().on(op).path(path).times(u64::MAX));
+        };
+        // A read of a node, by who waits for it.
+        let held = holder.mutex("a").unwrap().acquire().await.unwrap();
+        let path = held.node_path().to_owned();
+        unheard(Op::Get, &path);
+        let mutex = session.mutex("a").unwrap();
+        let waiting = crate::spawn(async move { mutex.acquire().await });
+        doubling("read", &sent(&store, &session, Op::Get, &path).await);
+        waiting.abort();
+        faults.clear();
+        held.release().await.unwrap();
+        // A deletion.
+        let held = session.mutex("b").unwrap().acquire().await.unwrap();
+        let path = held.node_path().to_owned();
+        unheard(Op::Delete, &path);
+        let releasing = crate::spawn(held.release());
+        doubling("deletion", &sent(&store, &session, Op::Delete, &path).await);
+        faults.clear();
+        releasing.await.unwrap().unwrap();
+        // The creation of a directory.
+        let mutex = session.mutex("c").unwrap();
+        let unmade = Fault::forget_reply().on(Op::Create).path("/zklock/c");
+        faults.inject(unmade.skip(1).times(u64::MAX));
+        let making = crate::spawn(async move { mutex.acquire().await });
+        doubling("creation", &sent(&store, &session, Op::Create, "/zklock/c").await);
+        making.abort();
+        faults.clear();
+    }
 }

@@ -7,7 +7,7 @@ use zklock::driver::{Attempt, Contender, LockDriver, Verdict};
 use zklock::layout::{
     Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
 };
-use zklock::{AnyLock, Embedded, LockError, Mode, Mutex, RwLock, Session};
+use zklock::{AnyLock, Embedded, LockError, LockOptions, Mode, Mutex, RwLock, Session};
 use zklock_core::coordinator::node::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
@@ -299,6 +299,46 @@ async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing
         tokio::time::sleep(Duration::from_secs(4)).await;
         client(&store).await.delete(&path).await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// As long as a session lives, or 5 s: with the first look after that. In the layout with one node, nobody knows how
+/// long it has been there before the second look.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_session_timeout_and_one_look() {
+    const FAIR: LockOptions = LockOptions::new().fair(true);
+    let case = |layout, lock, peer| Case { layout, lock, peer };
+    let mut cases = cases();
+    cases.extend([
+        case("fair", |s| Ok(mutex(s).with_options(FAIR).into()), "_c_x-lock-"),
+        case("permit", |s| Ok(s.semaphore("a", 1)?.into()), "leases/x-lease-"),
+    ]);
+    for (session_timeout, long) in [(2, 5), (10, 10)] {
+        let [session_timeout, long] = [session_timeout, long].map(Duration::from_secs);
+        for Case { layout, lock, peer } in &cases {
+            let store = Embedded::new();
+            let builder = Session::embedded_builder(&store);
+            let session = builder.session_timeout(session_timeout).open().unwrap();
+            directory(&store).await;
+            if *layout == "permit" {
+                let peer = client(&store).await;
+                peer.create("/zklock/a/leases", b"", NodeKind::Persistent).await.unwrap();
+            }
+            ahead(&store, peer, true).await;
+            let (lock, start) = (lock(&session).unwrap(), tokio::time::Instant::now());
+            let refused = crate::spawn(async move { lock.acquire().await.unwrap_err() });
+            let error = refused.await.unwrap();
+            let took = start.elapsed();
+            // Those with nodes of their own look at the same time as others of their process.
+            let most = match *layout {
+                "OneNode" => 2 * long,
+                "fair" => long + long / 8,
+                _ => long,
+            };
+            let in_time = took >= long && took <= most + Duration::from_millis(50);
+            assert!(error.is_busy() && in_time, "{layout} of {session_timeout:?}: {took:?}");
+            assert!(format!("{error:#}").contains("is not an ephemeral node"), "{error:#}");
+        }
     }
 }
 

@@ -135,6 +135,62 @@ async fn by_default_another_session_waits_for_ten_milliseconds_and_one_hold() {
     }
 }
 
+/// Readers of one process, of whom some read all the time, keep a writer elsewhere out for no longer.
+#[tokio::test(start_paused = true)]
+async fn by_default_a_writer_elsewhere_waits_for_ten_milliseconds_and_one_hold_of_readers() {
+    const BY_DEFAULT: Duration = Duration::from_millis(10);
+    const HOLD: Duration = Duration::from_millis(4);
+    let (store, session) = prompt();
+    let lock = |session: &Session| session.rw_lock("rw").unwrap();
+    for number in 0..4 {
+        let ours = lock(&session);
+        crate::spawn(async move {
+            sleep(number * HOLD / 4).await;
+            loop {
+                let guard = ours.read().await.unwrap();
+                sleep(HOLD).await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    sleep(HOLD).await;
+    let there = lock(&on(&store));
+    for round in 0..20 {
+        let start = Instant::now();
+        let guard = there.write().await.unwrap();
+        let waited = start.elapsed();
+        assert!(waited <= BY_DEFAULT + HOLD, "{round}: {waited:?}");
+        // Their turn began when it released the lock.
+        if round % 2 == 1 {
+            assert!(waited >= BY_DEFAULT, "{round}: {waited:?}");
+        }
+        guard.release().await.unwrap();
+        // In every other round it comes later, in the middle of a turn.
+        if round % 2 == 1 {
+            sleep(round * HOLD / 4).await;
+        }
+    }
+}
+
+/// Each enters beside the one before it, at the same moment.
+#[tokio::test(start_paused = true)]
+async fn by_default_ten_thousand_readers_enter_before_a_writer_elsewhere() {
+    let (store, session) = prompt();
+    let (ours, there) = (session.rw_lock("rw").unwrap(), on(&store).rw_lock("rw").unwrap());
+    let mut reading = ours.read().await.unwrap().detach();
+    let writing = crate::spawn(async move { there.write().await.map(drop) });
+    tokio::task::yield_now().await;
+    let (start, mut more) = (Instant::now(), 0);
+    while let Ok(next) = ours.try_read().await {
+        reading = next.detach();
+        more += 1;
+    }
+    assert_eq!((more, start.elapsed()), (10_000, Duration::ZERO));
+    assert!(!writing.is_finished());
+    reading.release().await.unwrap();
+    writing.await.unwrap().unwrap();
+}
+
 /// Another permit from ZooKeeper is no reason to keep the first for longer.
 #[tokio::test(start_paused = true)]
 async fn permits_are_handed_on_no_longer_since_the_first_of_them_came_from_zookeeper() {

@@ -1,11 +1,16 @@
-//! An outage of a test: it reaches all calls, and a session that ends meanwhile, while nobody looks, is found over by the
-//! next question, which is answered.
+//! No server answers for long, or a test has an outage, which reaches all calls. A session that ends meanwhile, while nobody
+//! looks, is found over by the next question, which is answered.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep};
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockOptions, Session};
+use zklock::{ErrorKind, LockOptions, Session, SessionState};
+use zklock_core::coordinator::request_error::RequestError;
+use zklock_test_support::Warnings;
+
+use crate::support::prompt;
 
 /// Far longer than the session timeout.
 const LONG: Duration = Duration::from_secs(20);
@@ -111,4 +116,48 @@ fn an_outage_reaches_all_calls_again_and_again() {
             assert!(session.mutex("a").unwrap().acquire().await.unwrap().is_valid());
         }
     });
+}
+
+/// The rounds in vain within this time: the first one at once, and the others after pauses that double, from 50 ms
+/// to a second.
+fn rounds_within(time: Duration) -> usize {
+    let pauses = [0, 50, 100, 200, 400, 800].into_iter().chain(std::iter::repeat(1_000));
+    let begun = pauses.scan(Duration::ZERO, |at, pause| {
+        *at += Duration::from_millis(pause);
+        Some(*at)
+    });
+    begun.take_while(|at| *at < time).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_no_server_answers_the_state_says_so_and_each_round_is_logged_once() {
+    const MOMENT: Duration = Duration::from_millis(1);
+    let (store, session) = prompt();
+    let (warnings, guard) = (Warnings::collect(), session.mutex("a").unwrap().acquire().await);
+    let (guard, t) = (guard.unwrap(), Duration::from_secs(10));
+    store.begin_outage(RequestError::Unreachable("all are down".to_owned()));
+    store.faults(session.zookeeper_session().unwrap().id).disconnect();
+    let start = Instant::now();
+    sleep(MOMENT).await;
+    while session.state() == SessionState::Suspended {
+        assert!(start.elapsed() < t || !guard.is_valid());
+        sleep(MOMENT).await;
+    }
+    assert_eq!(session.state(), SessionState::Connecting);
+    let took = start.elapsed();
+    assert!(took >= t * 13 / 10 && took <= t * 15 / 10, "{took:?}");
+    let time = Duration::from_millis(10_300);
+    sleep(time).await;
+    assert_eq!(session.state(), SessionState::Connecting);
+    let lines = warnings.take();
+    let (in_vain, others): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line.contains("no ZooKeeper session could be opened"));
+    assert_eq!(in_vain.len(), rounds_within(time), "{lines:#?}");
+    assert!(in_vain.iter().all(|line| line.contains("all are down")), "{in_vain:#?}");
+    let [lost] = &others[..] else { panic!("{others:#?}") };
+    assert!(lost.contains("a held lock was lost") && lost.contains("Silence"), "{lost}");
+    store.end_outage();
+    sleep(2 * MOMENT + Duration::from_secs(1)).await;
+    assert_eq!(session.state(), SessionState::Connected);
+    assert!(guard.release().await.unwrap_err().is_lost());
 }

@@ -45,6 +45,28 @@ async fn who_waits_for_a_phantom_goes_to_a_server_that_does_not_show_it() {
     assert_eq!(generation(&session), Some(2));
 }
 
+/// After a session timeout, or after 5 s.
+#[tokio::test(start_paused = true)]
+async fn who_waits_asks_the_leader_once_the_first_has_been_there_for_a_session_timeout() {
+    for (session_timeout, long) in [(2, 5), (10, 10)] {
+        let [session_timeout, long] = [session_timeout, long].map(Duration::from_secs);
+        let store = Embedded::new();
+        let builder = Session::embedded_builder(&store).session_timeout(session_timeout);
+        let session = builder.open().unwrap();
+        let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+        store.record();
+        let mutex = session.mutex("a").unwrap();
+        let waiting = crate::spawn(async move { mutex.acquire().await.map(drop) });
+        let asked = || store.recorded().iter().any(|request| request.op == Op::Multi);
+        sleep(long - Duration::from_millis(10)).await;
+        assert!(!asked(), "too soon: {session_timeout:?}");
+        sleep(Duration::from_millis(60)).await;
+        assert!(asked(), "too late: {session_timeout:?}");
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn guards_of_the_session_that_is_left_stay_valid() {
     let (store, session) = store();

@@ -3,10 +3,10 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use zklock::{ErrorKind, LockError, Session};
+use zklock::{ErrorKind, LockError, Session, SessionState};
 use zklock_test_support::{Control, CreateMode, Warnings, ZooKeeper};
 
-use crate::bed::{Bed, TICK, soon};
+use crate::bed::{Bed, TICK, soon, until};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
@@ -190,5 +190,35 @@ async fn a_session_tells_its_times_and_is_refused_where_no_lease_would_be_safe()
     for number in ["6s", "1.2s", "3s is half a tick", "at least 6.4"] {
         assert!(format!("{error:#}").contains(number), "{number}: {error:#}");
     }
+    bed.end().await;
+}
+
+/// A round of the search for a server takes as long as connecting may.
+#[tokio::test]
+async fn while_the_only_server_is_down_the_state_and_the_log_say_so() {
+    const T: Duration = Duration::from_secs(4);
+    let (bed, said) = (Bed::own(), Warnings::everywhere());
+    let builder = bed.builder().session_timeout(T).connect_timeout(LIMIT);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let control = Control::timers();
+    bed.server().kill();
+    let start = Instant::now();
+    until("it is suspended", || (session.state() == SessionState::Suspended).then_some(())).await;
+    control.within("suspended", start.elapsed(), T / 3);
+    until("it connects", || (session.state() == SessionState::Connecting).then_some(())).await;
+    let took = start.elapsed();
+    assert!(took >= T * 13 / 10 && !guard.is_valid(), "connecting after {took:?}");
+    control.within("connecting", took, T * 15 / 10);
+    tokio::time::sleep(4 * LIMIT).await;
+    let most = (start.elapsed() - took).as_secs();
+    let mut lines = said("no ZooKeeper session could be opened; trying again");
+    lines.retain(|line| line.contains(&bed.server().addr()));
+    let count = u64::try_from(lines.len()).unwrap();
+    assert!((2..=most).contains(&count), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains("Connection refused")), "{lines:#?}");
+    bed.server().restart();
+    until("it is connected", || (session.state() == SessionState::Connected).then_some(())).await;
+    assert!(guard.release().await.unwrap_err().is_lost());
     bed.end().await;
 }

@@ -170,6 +170,43 @@ async fn a_server_that_freezes_under_waiters_is_unavailable_in_time_and_not_busy
     bed.end().await;
 }
 
+/// This process has seen who is in the way of those that wait; that may have changed since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_server_that_freezes_who_tries_beside_waiters_is_unavailable_in_time_and_not_busy() {
+    let bed = Bed::own();
+    let (holder, waiter) = (bed.session().await, bed.session().await);
+    let busy = bed.busy_while_broken(&[&holder, &waiter]).await;
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for kind in KINDS {
+        held.push(kind.rival().acquire(&holder).await);
+        waiting.push(kind.acquiring(&waiter));
+    }
+    // They are in their queues long before that.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for (kind, by, error, _) in take_all(&waiter, LockOptions::default(), Wait::Once).await {
+        assert!(error.is_busy() && error.holder().is_some(), "{kind:?}, {by:?}: {error}");
+    }
+    bed.server().pause();
+    let control = Control::timers();
+    let short = LockOptions::default().timeout(TIMEOUT);
+    for (kind, by, error, took) in take_all(&waiter, short, Wait::Once).await {
+        let call = format!("frozen beside a waiter: {kind:?}, {by:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{call}: {error}");
+        assert!(error.holder().is_none(), "{call}: {error}");
+        control.within(&call, took, TIMEOUT);
+    }
+    bed.server().resume();
+    for held in held {
+        assert!(held.is_valid());
+        held.release().await.unwrap();
+    }
+    for waiting in waiting {
+        waiting.await.unwrap().release().await.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_held_is_busy_in_time_and_says_by_whom() {
     let bed = Bed::shared("in-time-busy");

@@ -1,5 +1,6 @@
 //! Locks of every kind, taken in every way.
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use zklock::{
@@ -250,6 +251,11 @@ impl Held {
 
     pub(crate) async fn revoked(&self) {
         each!(self, guard => guard.revoked().await)
+    }
+
+    /// Does something inside.
+    pub(crate) async fn scope<F: Future>(&self, body: F) -> F::Output {
+        each!(self, guard => guard.scope(body).await)
     }
 
     pub(crate) async fn release(self) -> Result<(), LockError> {

@@ -1,12 +1,14 @@
 //! Several ZooKeeper sessions behind one of ours.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zklock::{Session, SessionState};
-use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
+use zklock::layout::{Kazoo, OneNode};
+use zklock::{AnyGuard, AnyLock, LockOptions, Session, SessionState, StopAt};
+use zklock_test_support::{Action, Control, Cut, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, CLOSE, PATIENCE, acquiring, until};
 use crate::inside::Inside;
@@ -133,4 +135,123 @@ async fn a_connection_whose_server_is_silent_is_passed_over_while_another_is_up(
     silent.release();
     before.await.unwrap().release().await.unwrap();
     bed.end().await;
+}
+
+/// A lock of each kind, under a number.
+fn of_each_kind(session: &Session, stop_at: StopAt, number: usize) -> Vec<AnyLock> {
+    let options = LockOptions::new().stop_at(stop_at);
+    let name = |kind: &str| format!("{kind}/{stop_at:?}-{number}");
+    let mutex = |kind| session.mutex(name(kind)).unwrap().with_options(options);
+    let rw_lock = |kind| session.rw_lock(name(kind)).unwrap().with_options(options);
+    let semaphore = |kind| session.semaphore(name(kind), 2).unwrap().with_options(options);
+    vec![
+        mutex("mutex").into(),
+        session.mutex(name("fair")).unwrap().with_options(options.fair(true)).into(),
+        mutex("one").with_driver(OneNode).into(),
+        AnyLock::Read(rw_lock("read")),
+        AnyLock::Write(rw_lock("write")),
+        semaphore("permit").into(),
+        AnyLock::Permits(semaphore("permits"), 2),
+        semaphore("kazoo").with_driver(Kazoo::default()).into(),
+    ]
+}
+
+/// A lock that is held, in which ZooKeeper session, and since when it is not any more.
+struct Held {
+    kind: usize,
+    stop_at: StopAt,
+    connection: i64,
+    guard: AnyGuard,
+    lost: Option<Duration>,
+}
+
+/// The same with both options. Another one comes first each time, because the first few are acquired on the first
+/// connection.
+fn of_all(session: &Session, number: usize) -> Vec<(usize, StopAt, AnyLock)> {
+    let options = [StopAt::Lost, StopAt::Suspect].into_iter();
+    let each = options.flat_map(|stop_at| {
+        let locks = of_each_kind(session, stop_at, number).into_iter().enumerate();
+        locks.map(move |(kind, lock)| (kind, stop_at, lock))
+    });
+    let mut all: Vec<_> = each.collect();
+    let first = 3 * number % all.len();
+    all.rotate_left(first);
+    all
+}
+
+/// Holds so many locks that each kind is held on both connections, with both options.
+async fn hold_all(bed: &Bed, proxy: &Proxy, session: &Session) -> Vec<Held> {
+    let slow = Action::Delay(Duration::from_millis(20));
+    let slow = proxy.on(Matcher::reply(OpCode::Create2), slow);
+    let (mut all, mut there) = (Vec::new(), BTreeSet::new());
+    for number in 0.. {
+        assert!(number < 50, "some are on one connection each time: {there:?}");
+        let (mut acquired, locks) = (JoinSet::new(), of_all(session, number));
+        let count = locks.len();
+        for (kind, stop_at, lock) in locks {
+            acquired.spawn(async move { (kind, stop_at, lock.acquire().await.unwrap()) });
+        }
+        let acquired = acquired.join_all().await;
+        let owners = bed.server().sessions();
+        for (kind, stop_at, guard) in acquired {
+            let is_of = |node: &String| node == guard.node_path();
+            let owner = owners.iter().find(|owner| owner.ephemerals.iter().any(is_of));
+            let connection = owner.unwrap().id;
+            there.insert((kind, stop_at == StopAt::Lost, connection));
+            all.push(Held { kind, stop_at, connection, guard, lost: None });
+        }
+        if there.len() == 2 * count {
+            break;
+        }
+    }
+    slow.release();
+    all
+}
+
+/// One of two connections fails for more than two session timeouts.
+async fn one_fails(root: &str, is_silent: bool) {
+    let bed = Bed::shared(root);
+    let proxy = bed.proxy();
+    let (session, first) = of_two_connections(&bed, &proxy).await;
+    let mut all = hold_all(&bed, &proxy, &session).await;
+    // In either way another one.
+    let second = all.iter().map(|held| held.connection).find(|id| *id != first).unwrap();
+    let failing = if is_silent { first } else { second };
+    let (control, lease) = (Control::timers(), session.timing().unwrap().lease);
+    proxy.on(Matcher::request(OpCode::Connect), Action::Drop);
+    if is_silent {
+        proxy.on(Matcher::any(Direction::ToClient).session(failing), Action::Hold);
+    } else {
+        proxy.cut_session(failing, Cut::Reset);
+    }
+    let start = Instant::now();
+    while start.elapsed() < SESSION_TIMEOUT * 5 / 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for held in all.iter_mut().filter(|held| held.lost.is_none()) {
+            held.lost = (!held.guard.is_valid()).then(|| start.elapsed());
+        }
+    }
+    for Held { kind, stop_at, connection, lost, .. } in &all {
+        let what = format!("{root}: {kind}, {stop_at:?}");
+        if *connection == failing {
+            let suspect = *stop_at == StopAt::Suspect;
+            let promised = if suspect { SESSION_TIMEOUT / 3 } else { lease };
+            control.within(&what, lost.unwrap_or(Duration::MAX), promised);
+        } else {
+            assert_eq!(*lost, None, "{what}: it is on the other connection");
+        }
+    }
+    assert_ne!(session.state(), SessionState::Connected);
+    proxy.heal();
+    for Held { kind, connection, guard, .. } in all {
+        let released = guard.release().await;
+        assert_eq!(released.is_err(), connection == failing, "{root}: {kind}: {released:?}");
+    }
+    until("it is up", || (session.state() == SessionState::Connected).then_some(())).await;
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_another_connection_are_not_affected_by_one_that_fails() {
+    tokio::join!(one_fails("lane-fails-silent", true), one_fails("lane-fails-cut", false));
 }

@@ -359,6 +359,73 @@ async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     bed.end().await;
 }
 
+/// Whichever of several permits it is, or of several locks as one.
+#[tokio::test]
+async fn what_is_done_to_any_of_several_nodes_is_known_at_once_to_who_is_revocable() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let (session, mut raw) = (bed.session_of(LONG).await, bed.raw());
+    let busy = bed.busy(&[&session]).await;
+    let control = Control::of(bed.server());
+    let options = LockOptions::default().revocable(true);
+    let kinds = [Kind::Permits, Kind::Multi];
+    for (kind, number) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 1)]) {
+        let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        raw.set_data(&nodes(&bed, &held)[number], b"__REVOKE__").unwrap();
+        let start = Instant::now();
+        soon("the wish", held.revoked()).await;
+        let what = format!("{kind:?} revocable, node {number}");
+        control.within(&format!("{what} revoked"), start.elapsed(), Duration::ZERO);
+        assert!(held.is_valid());
+        held.release().await.unwrap();
+        let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        bed.delete(&nodes(&bed, &held)[number]);
+        let took = lost(kind, &held, Instant::now()).await;
+        control.within(&format!("{what} deleted"), took, Duration::ZERO);
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+    drop(busy);
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+/// Who acquires a lock again within a hold that is not revocable.
+#[tokio::test]
+async fn what_is_done_to_a_node_is_known_at_once_to_who_is_revocable_inside_another_hold() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let (session, mut raw) = (bed.session_of(LONG).await, bed.raw());
+    let busy = bed.busy(&[&session]).await;
+    let control = Control::of(bed.server());
+    let options = LockOptions::default().revocable(true);
+    // Permits are not taken again.
+    let kinds = [Kind::Mutex, Kind::Fair, Kind::Exclusive, Kind::Read, Kind::Write];
+    let nodes_of = kinds.map(|kind| (kind, 0)).into_iter();
+    for (kind, number) in nodes_of.chain([0, 1].map(|number| (Kind::Multi, number))) {
+        let what = format!("{kind:?} revocable inside, node {number}");
+        for is_deleted in [false, true] {
+            let outer = kind.acquire(&session).await;
+            let inner = outer.scope(kind.take(&session, options, Wait::Forever)).await.unwrap();
+            let node = nodes(&bed, &outer).swap_remove(number);
+            if is_deleted {
+                bed.delete(&node);
+                let took = lost(kind, &inner, Instant::now()).await;
+                control.within(&format!("{what} deleted"), took, Duration::ZERO);
+            } else {
+                raw.set_data(&node, b"__REVOKE__").unwrap();
+                let start = Instant::now();
+                soon("the wish", inner.revoked()).await;
+                control.within(&format!("{what} revoked"), start.elapsed(), Duration::ZERO);
+            }
+            assert_eq!(inner.is_valid() && outer.is_valid(), !is_deleted, "{what}");
+            // The last one that holds it says so.
+            inner.release().await.unwrap();
+            assert_eq!(outer.release().await.is_ok(), !is_deleted, "{what}");
+        }
+    }
+    drop(busy);
+    raw.close().unwrap();
+    bed.end().await;
+}
+
 /// Asks the holder of each kind to let go; it hears of it in time.
 async fn wish(session_timeout: Duration, revocable: bool, promised: Duration) {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));

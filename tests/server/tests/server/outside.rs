@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use zklock::layout::HostNodes;
 use zklock::{ErrorKind, MutexGuard, Session};
-use zklock_test_support::{Action, Matcher, OpCode, RawError, monotonic_ns};
+use zklock_test_support::{Action, Control, Matcher, OpCode, RawError, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 use crate::kinds::Kind;
@@ -29,10 +29,18 @@ pub(crate) fn watches(bed: &Bed) -> usize {
 
 /// Three in the queue, of which one is deleted by somebody else.
 async fn queue_of_three(bed: &Bed, deleted: usize) -> (MutexGuard, [JoinHandle<MutexGuard>; 2]) {
+    queue_of_three_within(bed, SESSION_TIMEOUT, deleted).await
+}
+
+/// The same with a session timeout.
+async fn queue_of_three_within(
+    bed: &Bed,
+    session_timeout: Duration,
+    deleted: usize,
+) -> (MutexGuard, [JoinHandle<MutexGuard>; 2]) {
     let mut sessions = Vec::new();
     for _ in 0..3 {
-        let builder = bed.builder().session_timeout(SESSION_TIMEOUT);
-        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+        sessions.push(bed.session_of(session_timeout).await);
     }
     let first = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
     let second = acquiring(&sessions[1], "a");
@@ -64,6 +72,29 @@ async fn a_waiter_whose_node_is_deleted_queues_up_again() {
     let third = soon("the third", third).await.unwrap();
     assert!(third.fencing_token() > token);
     third.release().await.unwrap();
+    bed.end().await;
+}
+
+/// The second watches its own node, too. The third is behind two, and looks at the queue after 5 s.
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_has_another_one_in_time() {
+    const T: Duration = Duration::from_secs(5);
+    let bed = Bed::shared("waiter-deleted-in-time");
+    let control = Control::of(bed.server());
+    for (deleted, promised) in [(1, Duration::ZERO), (2, T)] {
+        let (first, waiting) = queue_of_three_within(&bed, T, deleted).await;
+        let start = Instant::now();
+        bed.until_contenders("a", 3).await;
+        // A creation, or a list before it.
+        control.within_answers(&format!("{deleted} again"), start.elapsed(), promised, 2);
+        first.release().await.unwrap();
+        let [second, third] = waiting;
+        // It has a place behind the other one now.
+        let order = if deleted == 1 { [third, second] } else { [second, third] };
+        for next in order {
+            soon("the next", next).await.unwrap().release().await.unwrap();
+        }
+    }
     bed.end().await;
 }
 

@@ -80,7 +80,7 @@ rules! {
     /// A guard is not lost before its time without a reason.
     REASON = "lost-for-a-reason", "A shorter outage has no effect.";
     /// A guard that stops where its session is suspect does so.
-    STOPS = "stops-when-suspect", "Such a guard is lost as soon as its session is suspect";
+    STOPS = "stops-when-suspect", "Such a guard is lost as soon as its connection is suspect";
     /// Who waits for the end of a guard that is dropped is told.
     ENDED = "end-is-told", "Resolves when the lock is lost, when its time is over, and when the guard is dropped or released.";
     /// Who is asked to let go learns it.
