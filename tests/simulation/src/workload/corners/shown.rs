@@ -137,7 +137,7 @@ impl Task {
         let (store, options) = (self.crew.ledger.store(), LockOptions::default().lock_delay(DELAY));
         let Some((session, label)) = self.another_session() else { return };
         let Ok(lock) = session.mutex(name) else { return };
-        let held = lock.with_options(options.clone()).acquire_timeout(WAIT).await;
+        let held = lock.with_options(options).acquire_timeout(WAIT).await;
         for one in store.ensemble().sessions_for(label) {
             store.kill(one);
             store.ensemble().expire(one);
