@@ -725,14 +725,7 @@ pub const MIX: &[Profile] = &[
     Profile { name: "above", corner: Some(Corner::Above), processes: 2, rounds: 2, ..CORNER },
     Profile { name: "parts", corner: Some(Corner::Parts), processes: 1, rounds: 1, ..CORNER },
     Profile { name: "shown", corner: Some(Corner::Shown), processes: 1, rounds: 3, ..CORNER },
-    Profile {
-        name: "once",
-        corner: Some(Corner::Once),
-        processes: 1,
-        rounds: 6,
-        unread: 300,
-        ..CORNER
-    },
+    Profile { name: "once", corner: Some(Corner::Once), processes: 1, rounds: 6, ..CORNER },
     Profile {
         name: "far",
         kinds: true,

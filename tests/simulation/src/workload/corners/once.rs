@@ -12,23 +12,16 @@ const WAIT: Duration = Duration::from_secs(2);
 /// How many permits there are.
 const LIMIT: u32 = 3;
 
-/// How long it takes until everybody has heard of a release, in microseconds.
-const HEARD: u64 = 100_000;
+/// Longer than answers take, in microseconds.
+const LONG: u64 = 100_000;
 
 impl Task {
+    /// Of two free permits one is for who asks once, although somebody else of its process asks once for more.
     pub(in crate::workload) async fn ask_once(&self) {
         let name = format!("once-{}", self.process.world().unique());
-        match self.choose(2) {
-            0 => self.asks_beside_who_wants_all(&name).await,
-            _ => self.asks_behind_who_waits(&name).await,
-        }
-    }
-
-    /// Of two free permits one is for who asks once, although somebody else of its process asks once for more.
-    async fn asks_beside_who_wants_all(&self, name: &str) {
         let Some((session, label)) = self.another_session() else { return };
         let (Ok(theirs), Ok(lock)) =
-            (session.semaphore(name, LIMIT), self.session.semaphore(name, LIMIT))
+            (session.semaphore(&*name, LIMIT), self.session.semaphore(&*name, LIMIT))
         else {
             return;
         };
@@ -62,7 +55,7 @@ impl Task {
             && all.is_err()
             && error.is_busy()
             // Otherwise an answer is missing, so that somebody elsewhere counts them for long.
-            && took < HEARD
+            && took < LONG
         {
             let what = format!("{}: one of {LIMIT} is held: {error:#}", self.name);
             self.crew.ledger.fail(rules::BUSY, what);
@@ -71,42 +64,6 @@ impl Task {
         if let Ok(held) = held {
             drop(held.release().await);
         }
-        self.close(session, label).await;
-    }
-
-    /// Who asks once is not told that those hold the permits who have let go of them, although somebody of its process
-    /// has seen them and waits for one.
-    async fn asks_behind_who_waits(&self, name: &str) {
-        let Some((session, label)) = self.another_session() else { return };
-        let (Ok(theirs), Ok(lock)) =
-            (session.semaphore(name, LIMIT), self.session.semaphore(name, LIMIT))
-        else {
-            return;
-        };
-        let held = theirs.acquire_many(LIMIT).await;
-        let waits = async {
-            if let Ok(guard) = lock.acquire_timeout(WAIT).await {
-                self.sleep(HEARD).await;
-                drop(guard.release().await);
-            }
-        };
-        let asks = async {
-            self.sleep(HEARD).await;
-            drop(lock.try_acquire().await);
-            let Ok(held) = held else { return };
-            drop(held.release().await);
-            let released = self.process.world().now();
-            self.sleep(u64::from(self.choose(8)) * HEARD / 4).await;
-            let began = self.process.world().now();
-            if let Err(error) = lock.try_acquire().await
-                && error.is_busy()
-                && began > released + HEARD
-            {
-                let what = format!("{}: all have let go since {released}: {error:#}", self.name);
-                self.crew.ledger.fail(rules::BUSY, what);
-            }
-        };
-        zip(waits, asks).await;
         self.close(session, label).await;
     }
 }
