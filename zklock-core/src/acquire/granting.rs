@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::{Lease, QueuedNode};
@@ -11,7 +10,6 @@ use crate::base::mode::Mode;
 use crate::base::policy::pause_after;
 use crate::coordinator::request_error::RequestError;
 use crate::session::generation::Generation;
-use crate::session::releaser::{more, or_forgotten};
 
 impl AcquireLoop<'_> {
     /// Grants the lock if nothing has to be asked before: in most cases. Otherwise returns the node.
@@ -108,13 +106,12 @@ pub(crate) fn is_there(
 }
 
 /// Asks once by a commit whether the node of a lease is there; false if that may not be asked. `None`, after a
-/// pause, if ZooKeeper did not answer: the next answer is waited for longer.
-pub(crate) async fn ask_for_node(lease: &Lease, patience: &mut Duration) -> Option<bool> {
+/// pause, if ZooKeeper did not answer within a session timeout: what is missing is asked for again meanwhile.
+pub(crate) async fn ask_for_node(lease: &Lease) -> Option<bool> {
     let generation = lease.generation();
     let there = is_there(generation, lease.path().clone(), lease.only());
-    match or_forgotten(generation, *patience, there).await {
+    match there.await {
         Err(error) if !error.is_definite() => {
-            *patience = more(generation, *patience);
             generation.pause(pause_after(3)).await;
             None
         }

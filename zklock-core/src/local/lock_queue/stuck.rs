@@ -15,9 +15,8 @@ impl Queue<Locks> {
     /// Refuses those who wait for the head of the queue if they keep its owner from giving it back. A commit
     /// shows that it exists and its ZooKeeper session lives on: otherwise it goes by itself.
     pub(super) async fn refuse_behind_lost(self: &Arc<Self>, obstacle: &Obstacle) {
-        let mut patience = obstacle.generation().patience();
         while let Some(lost) = self.head_that_stays(obstacle) {
-            match ask_for_node(&lost.lease, &mut patience).await {
+            match ask_for_node(&lost.lease).await {
                 Some(true) if lost.lease.stays() => {
                     // Perhaps readers of other threads have lost it as well, whom others wait for.
                     drop(self.decide(|state| state.refuse(|waiting| waits(waiting, &lost), stuck)));

@@ -69,9 +69,8 @@ fn staying<'a>(
 }
 
 async fn is_certainly_there(lease: &Lease) -> bool {
-    let mut patience = lease.generation().patience();
     while lease.stays() {
-        if let Some(is_there) = ask_for_node(lease, &mut patience).await {
+        if let Some(is_there) = ask_for_node(lease).await {
             return is_there;
         }
     }
