@@ -67,9 +67,9 @@ enum Next {
     Vanished,
     /// No contender is in the way.
     Grant,
-    /// Wait until one of these nodes is deleted, which may be the grant. `skips`: it is not the one just ahead, so that both
-    /// may go before it looks again.
-    Wait { obstacle: Obstacle, deletion_grants: bool, skips: bool },
+    /// Wait until one of these nodes is deleted, which may be the grant. `two_ahead`: it is not the one just ahead, so that
+    /// both may go before it looks again.
+    Wait { obstacle: Obstacle, deletion_grants: bool, two_ahead: bool },
     /// There are too many nodes, by this number; any of the others may leave.
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
@@ -240,8 +240,8 @@ impl AcquireLoop<'_> {
                     };
                     return Box::pin(self.grant(generation, node, is_own)).await;
                 }
-                Next::Wait { obstacle, deletion_grants, skips } => {
-                    node.is_behind_two(skips);
+                Next::Wait { obstacle, deletion_grants, two_ahead } => {
+                    node.waits_two_ahead(two_ahead);
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
                     match Box::pin(waiting).await? {
@@ -281,16 +281,16 @@ impl AcquireLoop<'_> {
                 let obstacle = self.obstacle(generation, &path_of(head), ahead, blocked);
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
                 let just_ahead = ahead.checked_sub(1).and_then(|place| queue.get(place));
-                let skips = self.request.mode == Mode::Mutex
+                let two_ahead = self.request.mode == Mode::Mutex
                     && just_ahead.is_some_and(|one| one.name != predecessor);
-                Next::Wait { obstacle, deletion_grants, skips }
+                Next::Wait { obstacle, deletion_grants, two_ahead }
             }
             Verdict::WaitForAny { predecessors, ahead } => {
                 let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
                 let paths = predecessors.iter().map(|name| path_of(name)).collect();
                 let obstacle = self.obstacle(generation, &head, ahead, Blocked::By(paths));
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                Next::Wait { obstacle, deletion_grants: false, skips: false }
+                Next::Wait { obstacle, deletion_grants: false, two_ahead: false }
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(queue, &mine.name);

@@ -58,7 +58,7 @@ pub struct QueuedNode {
     payload: Arc<[u8]>,
     kept: bool,
     lingers: bool,
-    is_behind_two: bool,
+    waits_two_ahead: bool,
     /// The number of contenders that were ahead at first, once they were counted.
     ahead: Option<NonZeroU32>,
 }
@@ -85,7 +85,7 @@ impl QueuedNode {
             payload,
             kept: true,
             lingers: false,
-            is_behind_two: false,
+            waits_two_ahead: false,
             ahead: None,
         }
     }
@@ -108,8 +108,8 @@ impl QueuedNode {
     }
 
     /// Records whether it waits for the one two places ahead. If both go, nobody has watched it until it is held.
-    pub fn is_behind_two(&mut self, is_so: bool) {
-        self.is_behind_two = is_so;
+    pub fn waits_two_ahead(&mut self, is_so: bool) {
+        self.waits_two_ahead = is_so;
     }
 
     /// Records how many contenders are ahead, the first time.
@@ -188,7 +188,7 @@ impl QueuedNode {
         }
         if let Some(own) = self.own.take() {
             own.hold(&generation, &node);
-        } else if self.is_behind_two || generation.is_self_aware() || node.is_recurring() {
+        } else if self.waits_two_ahead || generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
         let (released, let_go) = (AtomicBool::new(false), OnceLock::new());
