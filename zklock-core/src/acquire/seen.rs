@@ -15,6 +15,19 @@ use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::coordinator::request_error::RequestError;
 
+/// What is known of who is in the way of an attempt, now that ZooKeeper was asked.
+#[derive(Debug)]
+pub enum Asked {
+    /// Somebody is: the error of a busy lock.
+    Busy(LockError),
+    /// No attempt is under way, so nobody is in its way.
+    Nobody,
+    /// That is not known: nobody was seen yet, who was seen has left, or not all was answered that would tell.
+    Unknown,
+    /// This is what the server, or the connection, says instead.
+    Failed(RequestError),
+}
+
 /// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
 /// stop.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +72,11 @@ impl Seen {
         obstacle.as_ref().is_some_and(|obstacle| !obstacle.is_old)
     }
 
-    /// Asks who is in the way, as [`Obstacle::ask`], and returns what is known at that time; `None` if nobody is known
-    /// to be. What the attempt waits for may have happened without its being told, where an answer or a notification
-    /// is lost: then it lists the queue again.
-    pub async fn ask(&self, until: Instant) -> Option<Result<LockError, RequestError>> {
-        let obstacle = self.get()?;
+    /// Asks who is in the way, as [`Obstacle::ask`], and returns what is known at that time. What the attempt waits
+    /// for may have happened without its being told, where an answer or a notification is lost: then it lists the
+    /// queue again.
+    pub async fn ask(&self, until: Instant) -> Asked {
+        let Some(obstacle) = self.get() else { return Asked::Unknown };
         let (mut told, mut asking) = (None, pin!(obstacle.ask()));
         let mut is_blocked = None;
         let mut blocking = pin!(async {
@@ -87,21 +100,21 @@ impl Seen {
             is_blocked = soon.bound(blocking).await.ok();
         }
         match (told, is_blocked) {
-            (Some(Ok(busy)), Some(Ok(true))) => Some(Ok(busy)),
+            (Some(Ok(busy)), Some(Ok(true))) => Asked::Busy(busy),
             // Nobody may say who else is there.
             (Some(Ok(busy)), Some(Err(error))) if refused(error.clone()).is_some() => {
-                Some(Ok(busy))
+                Asked::Busy(busy)
             }
-            (Some(Ok(busy)), _) => obstacle.is_enough().then_some(Ok(busy)),
-            (_, Some(Ok(false))) => None,
+            (Some(Ok(busy)), _) if obstacle.is_enough() => Asked::Busy(busy),
+            (_, Some(Ok(false))) => Asked::Unknown,
             // The first one has left, and somebody else who is ahead has not.
-            (Some(Err(RequestError::NoNode)), Some(Ok(true))) => Some(Ok(busy_without_holder())),
-            (Some(Err(RequestError::NoNode)), unknown) => Some(Err(unknown?.err()?)),
-            (Some(Err(error)), _) => Some(Err(error)),
+            (Some(Err(RequestError::NoNode)), Some(Ok(true))) => Asked::Busy(busy_without_holder()),
+            (Some(Err(error)), _) if error != RequestError::NoNode => Asked::Failed(error),
             // Whoever has time asks once more who is first.
-            (None, Some(Ok(true))) if clock.now() + times::LATE_HOLDER < until => None,
-            (None, Some(Ok(true))) => Some(Ok(busy_without_holder())),
-            (None, unknown) => Some(Err(unknown?.err()?)),
+            (None, Some(Ok(true))) if clock.now() + times::LATE_HOLDER < until => Asked::Unknown,
+            (None, Some(Ok(true))) => Asked::Busy(busy_without_holder()),
+            (Some(Err(_)) | None, Some(Err(error))) => Asked::Failed(error),
+            (_, _) => Asked::Unknown,
         }
     }
 

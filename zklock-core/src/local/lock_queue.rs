@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Obstacle;
-use crate::acquire::seen::Seen;
+use crate::acquire::seen::{Asked, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::stand_in::stand_in;
 use crate::acquire::target::{NodeRequest, Target};
@@ -23,7 +23,6 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{Requeue, StopAt};
 use crate::base::unharmed::unharming;
-use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::layout::refusals::mixed;
 use crate::local::callers::Decides;
@@ -336,11 +335,11 @@ impl Engine for Locks {
         is_held.then(|| (lease.clone(), state.holders().find_map(Weak::upgrade)))
     }
 
-    async fn ask(queue: &LockQueue, until: Instant) -> Option<Result<LockError, RequestError>> {
-        let seen = queue.lock().looks()?.clone();
+    async fn ask(queue: &LockQueue, until: Instant) -> Asked {
+        let Some(seen) = queue.lock().looks().cloned() else { return Asked::Nobody };
         let asked = catch(queue.layout(), async { Ok(seen.ask(until).await) });
         // The result of the driver is that of the caller.
-        asked.await.unwrap_or_else(|error| Some(Ok(error)))
+        asked.await.unwrap_or_else(Asked::Busy)
     }
 
     fn begin_anew(queue: &Arc<LockQueue>, grant: &Grant) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use futures_lite::future::or;
 
 use crate::acquire::lease::Lease;
-use crate::acquire::seen::Seen;
+use crate::acquire::seen::{Asked, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
@@ -16,7 +16,6 @@ use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
-use crate::coordinator::request_error::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -30,7 +29,6 @@ use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::LocalQueue;
 
 mod obstacles;
 mod stuck;
@@ -112,11 +110,13 @@ impl Queue<Permits> {
         Handle(self.clone(), self.engine().handles.clone())
     }
 
-    /// Whether somebody has a handle, holds permits or waits for some.
+    /// Whether somebody has a handle, has permits, which may be lost, or waits for some.
     pub fn is_wanted(&self) -> bool {
-        Arc::strong_count(&self.engine().handles) > 1
-            || self.is_in_use()
-            || self.singles().is_held()
+        let has_users = || {
+            let state = &self.lock().state;
+            !state.waiters.is_empty() || state.holders().any(|by| by.strong_count() > 0)
+        };
+        Arc::strong_count(&self.engine().handles) > 1 || has_users() || self.singles().is_held()
     }
 
     /// The holders of permits in this session, through all queues.
@@ -291,20 +291,24 @@ impl Engine for Permits {
         Some((by.lease.clone(), Some(by.clone())))
     }
 
-    async fn ask(queue: &PermitQueue, until: Instant) -> Option<Result<LockError, RequestError>> {
-        let (looks, permits) = {
+    async fn ask(queue: &PermitQueue, until: Instant) -> Asked {
+        let fetching = {
             let inner = queue.lock();
-            (inner.looks()?.clone(), inner.state.fetching()?.wants.permits as usize)
+            inner.looks().cloned().zip(inner.state.fetching().map(|by| by.wants.permits as usize))
         };
+        let Some((looks, permits)) = fetching else { return Asked::Nobody };
         if looks.leases.get().is_some() {
             return looks.leases.ask(until).await;
         }
-        let other = looks.locks.get()?;
+        let Some(other) = looks.locks.get() else { return Asked::Unknown };
         match queue.find_holder(&other, permits).await {
-            Ok(Some((_, busy))) => Some(Ok(busy)),
+            Ok(Some((_, busy))) => Asked::Busy(busy),
             // Who is ahead in the inner lock may be about to take the last permit, or have left.
-            Ok(None) => looks.locks.ask(until).await.map(|asked| asked.map(|_| busy(None))),
-            Err(error) => Some(Err(error)),
+            Ok(None) => match looks.locks.ask(until).await {
+                Asked::Busy(_) => Asked::Busy(busy(None)),
+                asked => asked,
+            },
+            Err(error) => Asked::Failed(error),
         }
     }
 

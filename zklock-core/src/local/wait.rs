@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::acquire::seen::Asked;
 use crate::acquire::setback::refused;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
@@ -162,13 +163,23 @@ async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hol
     let told = match here {
         Some(busy) => busy,
         None => {
-            let limit = Deadline::after(queue.session().clock().clone(), limit);
-            match limit.bound(E::ask(&queue, limit.instant())).await {
-                Ok(Some(Ok(busy))) => busy,
-                Ok(None) => busy(None),
-                Ok(Some(Err(error))) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
+            let clock = queue.session().clock();
+            let limit = Deadline::after(clock.clone(), limit);
+            let asked = async {
+                loop {
+                    match E::ask(&queue, limit.instant()).await {
+                        Asked::Unknown => clock.sleep(times::CONTENDER).await,
+                        asked => return asked,
+                    }
+                }
+            };
+            match limit.bound(asked).await {
+                Ok(Asked::Busy(busy)) => busy,
+                // Whoever was ahead of it in this process has its answer by now.
+                Ok(Asked::Nobody) => busy(None),
+                Ok(Asked::Failed(error)) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
                 // What was seen before a silence may not be so any more.
-                Err(_) => unreachable(&*queue),
+                Ok(Asked::Unknown) | Err(_) => unreachable(&*queue),
             }
         }
     };
@@ -312,13 +323,13 @@ async fn ask<E: Engine>(
             E::ask(queue, until).await
         };
         match deadline.bound(futures_lite::future::or(E::ask(queue, until), again)).await {
-            Ok(Some(Ok(busy))) => return Some(busy),
-            Ok(Some(Err(error))) => {
+            Ok(Asked::Busy(busy)) => return Some(busy),
+            Ok(Asked::Failed(error)) => {
                 if let Some(refused) = refused(error) {
                     return Some(refused);
                 }
             }
-            Ok(None) | Err(_) => {}
+            Ok(Asked::Nobody | Asked::Unknown) | Err(_) => {}
         }
         // Nobody to ask about yet, or who was in the way has left, or the lock passes from one holder of this
         // process to the next, or the connection broke: until ZooKeeper replies, it is not reported as busy.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes};
-use zklock::{Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt};
+use zklock::{
+    AnyLock, Embedded, ErrorKind, Handoffs, LockEvent, LockOptions, Mutex, Session, StopAt,
+};
 use zklock_core::coordinator::memory::{Fault, Logged, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
@@ -333,9 +335,17 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
 
 /// Contenders of another program below this path, one behind the other.
 async fn queued(raw: &dyn Coordinator, below: &str, number: u32) -> Vec<String> {
+    queued_for(raw, (below, "lock"), number).await
+}
+
+async fn queued_for(
+    raw: &dyn Coordinator,
+    (below, what): (&str, &str),
+    number: u32,
+) -> Vec<String> {
     let mut paths = Vec::new();
     for one in 1..=number {
-        let path = format!("{below}/_c_be2ee212-c507-4b18-a733-81c86278175{one}-lock-");
+        let path = format!("{below}/_c_be2ee212-c507-4b18-a733-81c86278175{one}-{what}-");
         paths.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
     }
     paths
@@ -503,6 +513,35 @@ async fn a_lock_is_not_busy_with_one_of_two_holders_when_the_other_has_left() {
         raw.delete(&paths[1]).await.unwrap();
         let error = waiting.await.unwrap().unwrap_err();
         assert!(error.is_unavailable(), "fair: {fair}: {error:#}");
+    }
+}
+
+/// Nor is it for who only tries, behind another caller of this process who waits for that list.
+#[tokio::test(start_paused = true)]
+async fn a_try_is_not_busy_with_one_of_two_holders_when_the_other_has_left() {
+    for fair in [false, true] {
+        let (store, session) = store();
+        let mutex = with(&session, LockOptions::default().fair(fair));
+        let mutex: AnyLock = mutex.with_driver(MaxLeases::new(2, Curator).unwrap()).into();
+        let permit: AnyLock = session.semaphore("b", 2).unwrap().into();
+        for (lock, theirs) in
+            [(mutex, ("/zklock/a", "lock")), (permit, ("/zklock/b/leases", "lease"))]
+        {
+            lock.acquire().await.unwrap().release().await.unwrap();
+            let raw = client(&store).await;
+            let paths = queued_for(&*raw, theirs, 2).await;
+            let wanted = lock.clone();
+            let waiting = crate::spawn(async move { wanted.acquire().await });
+            sleep(Duration::from_millis(50)).await;
+            let faults = store.faults(session.zookeeper_session().unwrap().id);
+            faults.inject(Fault::forget_reply().on(Op::Children).times(99));
+            raw.delete(&paths[1]).await.unwrap();
+            let error = lock.try_acquire().await.unwrap_err();
+            assert!(error.is_unavailable(), "{lock:?}, fair: {fair}: {error:#}");
+            faults.clear();
+            waiting.await.unwrap().unwrap().release().await.unwrap();
+            raw.delete(&paths[0]).await.unwrap();
+        }
     }
 }
 

@@ -8,14 +8,13 @@ use tokio::sync::Notify;
 
 use super::{Joined, Queue};
 use crate::acquire::lease::Lease;
-use crate::acquire::seen::Seen;
+use crate::acquire::seen::{Asked, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
-use crate::coordinator::request_error::RequestError;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, Hold, Sole, SteppingDown};
 use crate::local::itself::Perhaps;
@@ -100,12 +99,8 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
         now: Instant,
     ) -> Option<(Arc<Lease>, Option<Arc<Grant>>)>;
 
-    /// Asks ZooKeeper who is in the way of the running driver, and returns the error of a busy lock, by what is
-    /// known at that time.
-    fn ask(
-        queue: &Queue<Self>,
-        until: Instant,
-    ) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
+    /// Asks ZooKeeper who is in the way of the running driver, and returns what is known at that time.
+    fn ask(queue: &Queue<Self>, until: Instant) -> impl Future<Output = Asked> + Send;
 
     /// As that of [`GrantSource`](crate::local::grant::GrantSource).
     fn step_down(queue: Shared<Self>, writer: Sole) -> SteppingDown;
