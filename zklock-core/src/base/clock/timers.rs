@@ -10,6 +10,7 @@ use std::mem::replace;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::Builder;
+use std::time::Instant as Awake;
 
 use once_cell::sync::OnceCell;
 
@@ -42,10 +43,25 @@ struct Waiting {
     numbers: u64,
     /// When the thread wakes up by itself.
     wakes_at: Instant,
+    /// Since when it sleeps: by the clock, and by the one by which it sleeps, which stands still while the machine is
+    /// suspended.
+    sleeps_since: Option<(Instant, Awake)>,
 }
 
-static WAITING: Mutex<Waiting> =
-    Mutex::new(Waiting { wakers: BTreeMap::new(), numbers: 0, wakes_at: Instant::FAR });
+impl Waiting {
+    /// Whether the thread will wake up later than it meant to, because the machine was suspended while it slept.
+    fn is_late(&self, now: Instant) -> bool {
+        self.sleeps_since
+            .is_some_and(|(since, awake)| now.since(since) > awake.elapsed() + times::TIMERS)
+    }
+}
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting {
+    wakers: BTreeMap::new(),
+    numbers: 0,
+    wakes_at: Instant::FAR,
+    sleeps_since: None,
+});
 
 static SOONER: Condvar = Condvar::new();
 
@@ -65,6 +81,7 @@ fn run() {
             let next = waiting.wakers.keys().next().map(|(at, _)| at.floor(times::TIMERS));
             waiting.wakes_at = next.map_or(Instant::FAR, |at| at + times::TIMERS);
             let rest = waiting.wakes_at.since(now);
+            waiting.sleeps_since = Some((now, Awake::now()));
             let slept = SOONER.wait_timeout(waiting, rest);
             (waiting, _) = slept.unwrap_or_else(PoisonError::into_inner);
         } else {
@@ -91,8 +108,7 @@ impl Timer {
         let number = waiting.numbers;
         waiting.numbers += 1;
         waiting.wakers.insert((at, number), waker);
-        // The thread's sleep stands still while the machine is suspended, and the clock does not: then it is late.
-        if at < waiting.wakes_at || waiting.wakes_at < now {
+        if at < waiting.wakes_at || waiting.is_late(now) {
             SOONER.notify_one();
         }
         Timer { at, number }
@@ -161,13 +177,23 @@ mod tests {
         assert!(sooner.has_fired(Waker::noop()) && !later.has_fired(Waker::noop()));
     }
 
-    /// During a suspend of the machine the clock goes on, and the sleep of the thread does not.
+    /// During a suspend of the machine the clock goes on, and the sleep of the thread does not: it may have been
+    /// about to end before the new wait, or after it.
     #[test]
     fn who_waits_after_a_suspend_does_not_wait_for_the_end_of_a_sleep_before_it() {
-        let (_alone, _later) = (alone(), long());
-        lock().wakes_at = Instant::from_nanos(boot::now().as_nanos() - 1_000_000_000);
-        let (_sooner, _, told) = after(Duration::from_millis(20));
-        told.recv_timeout(Duration::from_secs(20)).unwrap();
+        let _alone = alone();
+        for left in [-1_000_000_000, 10_000_000] {
+            let _later = long();
+            {
+                let (mut waiting, now) = (lock(), boot::now().as_nanos());
+                waiting.wakes_at = Instant::from_nanos(now.checked_add_signed(left).unwrap());
+                let (since, awake) = waiting.sleeps_since.unwrap();
+                let before = Instant::from_nanos(since.as_nanos() - 2_000_000_000);
+                waiting.sleeps_since = Some((before, awake));
+            }
+            let (_sooner, _, told) = after(Duration::from_millis(20));
+            told.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
     }
 
     #[test]
