@@ -241,7 +241,9 @@ impl AcquireLoop<'_> {
                     return Box::pin(self.grant(generation, node, is_own)).await;
                 }
                 Next::Wait { obstacle, deletion_grants, two_ahead } => {
-                    node.waits_two_ahead(two_ahead);
+                    if deletion_grants || two_ahead {
+                        node.waited();
+                    }
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
                     match Box::pin(waiting).await? {

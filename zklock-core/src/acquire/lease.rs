@@ -58,7 +58,7 @@ pub struct QueuedNode {
     payload: Arc<[u8]>,
     kept: bool,
     lingers: bool,
-    waits_two_ahead: bool,
+    has_waited: bool,
     /// The number of contenders that were ahead at first, once they were counted.
     ahead: Option<NonZeroU32>,
 }
@@ -85,7 +85,7 @@ impl QueuedNode {
             payload,
             kept: true,
             lingers: false,
-            waits_two_ahead: false,
+            has_waited: false,
             ahead: None,
         }
     }
@@ -107,9 +107,10 @@ impl QueuedNode {
         self.mark.as_deref_mut()
     }
 
-    /// Records whether it waits for the one two places ahead. If both go, nobody has watched it until it is held.
-    pub fn waits_two_ahead(&mut self, is_so: bool) {
-        self.waits_two_ahead = is_so;
+    /// Records that it has waited, so that it is watched when it is held. Perhaps nobody watches it just before: it waited
+    /// for the one two places ahead, and both have gone, or the connection was lost, and its watch with it.
+    pub fn waited(&mut self) {
+        self.has_waited = true;
     }
 
     /// Records how many contenders are ahead, the first time.
@@ -188,7 +189,7 @@ impl QueuedNode {
         }
         if let Some(own) = self.own.take() {
             own.hold(&generation, &node);
-        } else if self.waits_two_ahead || generation.is_self_aware() || node.is_recurring() {
+        } else if self.has_waited || generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
         let (released, let_go) = (AtomicBool::new(false), OnceLock::new());

@@ -342,6 +342,33 @@ async fn a_deletion_is_known_at_once_to_who_was_third_when_the_second_gave_up() 
     bed.end().await;
 }
 
+/// Its turn comes while it is away, so that it learns of it by a list, and the watches from before are gone.
+#[tokio::test]
+async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let proxy = bed.proxy();
+    let (first, second) = (bed.session_of(LONG).await, bed.session_of_through(LONG, &proxy).await);
+    let control = Control::of(bed.server());
+    for kind in [Kind::Mutex, Kind::Fair] {
+        let ahead = kind.acquire(&first).await;
+        let below = format!("{}/", bed.path(kind.name()));
+        let nodes = || bed.ephemerals().into_iter().filter(|path| path.starts_with(&below)).count();
+        let waiting = kind.acquiring(&second);
+        until("the second waits", || (nodes() == 2).then_some(())).await;
+        // Until it watches both.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        proxy.refuse(true);
+        proxy.cut_reset();
+        ahead.release().await.unwrap();
+        proxy.heal();
+        let held = waiting.await.unwrap();
+        bed.delete(held.node_path());
+        let took = lost(kind, &held, Instant::now()).await;
+        control.within(&format!("{kind:?} deleted after a reconnect"), took, Duration::ZERO);
+    }
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
