@@ -57,26 +57,32 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         failed.push(format!("{server}: {why}"));
     }
     let (all, serve, why) = (servers.len(), serving.len(), failed.join("; "));
-    let is_there = told > 0 && serve * 2 > all;
+    let are_enough = serve * 2 > all;
+    let verb = if told == serve { "serve" } else { "answer" };
     let helps = "start the servers that are down, until more than half of them run";
     let wrong = |says: String, helps: &str| Check::wrong("quorum", says, helps);
     let check = match serve {
         _ if told == all => Check::well("quorum", format!("{all} of {all} servers serve")),
         serve if serve == all => {
-            let says =
-                format!("{all} of {all} servers answer, and {told} of them say that they serve");
-            Check::unchecked("quorum", says)
+            let many = match told {
+                0 => "none says whether it serves".to_owned(),
+                1 => "1 of them says that it serves".to_owned(),
+                _ => format!("{told} of them say that they serve"),
+            };
+            Check::unchecked("quorum", format!("{all} of {all} servers answer, and {many}"))
         }
         0 => wrong(format!("no server serves: there is no quorum ({why})"), helps),
-        _ if is_there => {
-            let says = format!(
-                "{serve} of {all} servers serve, so there is a quorum, but not all ({why})"
-            );
+        _ if are_enough => {
+            let so = match told {
+                0 => "and none says whether it serves",
+                _ => "so there is a quorum, but not all",
+            };
+            let says = format!("{serve} of {all} servers {verb}, {so} ({why})");
             wrong(says, &format!("start {}", down.join(" and ")))
         }
-        _ => wrong(format!("only {serve} of {all} servers serve ({why})"), helps),
+        _ => wrong(format!("only {serve} of {all} servers {verb} ({why})"), helps),
     };
-    Quorum { check, serving, are_too_few: serve < all && !is_there }
+    Quorum { check, serving, are_too_few: !are_enough }
 }
 
 /// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble

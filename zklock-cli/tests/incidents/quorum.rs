@@ -32,6 +32,10 @@ fn a_server_that_is_down_is_named_and_the_rest_is_looked_at() {
     assert!(says.contains(&format!("{}: ", down.addr())), "{says}");
 }
 
+fn quorum(checks: &[Value]) -> &Value {
+    checks.iter().find(|check| check["code"] == "quorum").unwrap()
+}
+
 /// A server with `4lw.commands.whitelist=ruok` that has lost its leader. It ends with the test.
 fn without_a_leader() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -55,7 +59,25 @@ fn servers_that_answer_and_open_no_session_are_not_well() {
     let scene = Scene::at(&[(); 3].map(|()| without_a_leader()).join(","), "no-leader");
     wrong(&scene, &[], &[], "session");
     let (_, checks) = examine(&scene, &[], &[]);
-    let quorum = checks.iter().find(|check| check["code"] == "quorum").unwrap();
-    assert_eq!(quorum["state"], "note");
-    assert_eq!(quorum["says"], "3 of 3 servers answer, and 0 of them say that they serve");
+    assert_eq!(quorum(&checks)["state"], "note");
+    assert_eq!(quorum(&checks)["says"], "3 of 3 servers answer, and none says whether it serves");
+}
+
+/// Two of three may serve or not: whether a session is opened is seen by opening one.
+#[test]
+fn servers_that_answer_beside_one_that_is_down_are_not_said_to_serve() {
+    let down = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let servers = format!("{},{},{down}", without_a_leader(), without_a_leader());
+    let scene = Scene::at(&servers, "no-leader-seen");
+    let (exit, checks) = examine(&scene, &[], &[]);
+    let wrong = checks.iter().filter(|check| check["state"] == "wrong");
+    let codes: Vec<_> = wrong.map(|check| check["code"].as_str().unwrap()).collect();
+    assert_eq!((exit, &*codes.join(" ")), (1, "quorum session"));
+    let quorum = quorum(&checks);
+    let says = quorum["says"].as_str().unwrap();
+    assert!(says.starts_with("2 of 3 servers answer, and none says whether it serves"), "{says}");
+    assert_eq!(quorum["helps"], format!("start {down}"));
 }
