@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::iter::successors;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(super) struct Family {
 pub(super) struct Left {
     /// Whether something of its group lives.
     pub(super) group: bool,
-    /// What lives outside of the group.
+    /// What lives outside of the group, each after what it is below: nobody is to see the end of what it started.
     pub(super) others: Vec<Pid>,
 }
 
@@ -150,7 +151,9 @@ impl Family {
             let is_other = one.session == session && one.group != self.group && !one.ended;
             is_other && !one.is_guardian && self.has(one, all, groups)
         });
-        let others = others.map(|one| Pid::from_raw(one.pid)).collect();
+        let mut others: Vec<_> = others.collect();
+        others.sort_by_cached_key(|one| depth(one, all));
+        let others = others.into_iter().map(|one| Pid::from_raw(one.pid)).collect();
         let mut its = all.values().filter(|one| one.group == self.group).peekable();
         // Where the first process is not shown, those of other users are hidden: somebody may live whom nobody sees.
         let lives = !all.contains_key(&1) || its.peek().is_none() || its.any(|one| !one.ended);
@@ -174,6 +177,12 @@ impl Family {
         }
         false
     }
+}
+
+/// How many processes are above one.
+fn depth(one: &Process, all: &HashMap<i32, Process>) -> usize {
+    // What is read one by one may show a circle.
+    successors(Some(one), |one| all.get(&one.parent)).take(all.len()).count()
 }
 
 /// The session of this process, and of all that belong to the command.
@@ -267,18 +276,29 @@ mod tests {
         assert!(lives && killed.is_ok());
     }
 
+    fn process((pid, parent): (i32, i32), ended: bool) -> (i32, Process) {
+        let (group, session) = (pid, session());
+        (pid, Process { pid, parent, group, session, begun: 0, ended, is_guardian: false })
+    }
+
+    /// A shell that waits for one of the others would go on with its next line.
+    #[test]
+    fn what_is_below_another_one_is_killed_after_it() {
+        let family = Family { zklock: 7, group: 8, begun: 0, has_strangers: false };
+        let mut chain = vec![7, 8];
+        chain.extend((20..40).rev());
+        let seen = chain.windows(2).map(|pair| process((pair[1], pair[0]), false)).collect();
+        let left = family.left_of(true, &seen, &HashSet::new());
+        assert_eq!(left.others, (20..40).rev().map(Pid::from_raw).collect::<Vec<_>>());
+    }
+
     /// As where `/proc` has the option `hidepid`.
     #[test]
     fn where_processes_are_hidden_one_that_has_ended_is_not_the_end_of_its_group() {
         let family = Family { zklock: 7, group: 8, begun: 0, has_strangers: false };
-        let process = |pid: i32, ended| {
-            let (parent, group) = (7, pid);
-            let session = session();
-            (pid, Process { pid, parent, group, session, begun: 0, ended, is_guardian: false })
-        };
-        let seen = HashMap::from([process(8, true)]);
+        let seen = HashMap::from([process((8, 7), true)]);
         assert!(family.left_of(true, &seen, &HashSet::new()).group);
-        let seen = HashMap::from([process(8, true), process(1, false)]);
+        let seen = HashMap::from([process((8, 7), true), process((1, 7), false)]);
         assert!(!family.left_of(true, &seen, &HashSet::new()).group);
     }
 }
