@@ -373,12 +373,25 @@ async fn draining_stops_waiters_and_lets_holders_finish() {
 /// Whoever has lost the lock holds it no more.
 #[tokio::test(start_paused = true)]
 async fn draining_ends_with_the_loss_of_what_was_held() {
-    let (store, session) = store();
-    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    store.faults(session.zookeeper_session().unwrap().id).silence();
-    let start = Instant::now();
-    assert!(session.drain(Duration::from_secs(60)).await.is_empty());
-    assert!(!guard.is_valid() && start.elapsed() < Duration::from_secs(10), "{start:?}");
+    for fair in [false, true] {
+        let with = LockOptions::new().fair(fair);
+        for kind in 0..4 {
+            let (store, session) = store();
+            let semaphore = session.semaphore("a", 2).unwrap().with_options(with);
+            let lock = match kind {
+                0 => session.mutex("a").unwrap().with_options(with).into(),
+                1 => AnyLock::Read(session.rw_lock("a").unwrap().with_options(with)),
+                permits => AnyLock::Permits(semaphore, permits - 1),
+            };
+            let guard = lock.acquire().await.unwrap();
+            store.faults(session.zookeeper_session().unwrap().id).silence();
+            let start = Instant::now();
+            let left = session.drain(Duration::from_secs(60)).await;
+            assert!(left.is_empty(), "{lock:?}: {left:?}");
+            assert!(!guard.is_valid() && start.elapsed() < Duration::from_secs(10), "{lock:?}");
+            assert!(session.local_contenders().is_empty(), "{lock:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

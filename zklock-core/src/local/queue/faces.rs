@@ -87,10 +87,16 @@ impl<E: Engine> Queue<E> {
         }
     }
 
-    /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
+    /// The mode of the waiter in a place, and since when it waits.
     pub(super) fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
         let inner = self.lock();
         inner.state.waiter(place).map(|waiter| (E::mode(&waiter.wants), waiter.since))
+    }
+
+    /// Those who hold the lock. Whoever has lost it holds it no more.
+    fn present_holders(inner: &Inner<E>, now: Instant) -> impl Iterator<Item = Arc<Grant>> {
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        holders.filter(move |by| by.is_leased_at(now))
     }
 
     /// The holders and the waiters, and their modes.
@@ -99,8 +105,7 @@ impl<E: Engine> Queue<E> {
         inner: &'a Inner<E>,
         now: Instant,
     ) -> impl Iterator<Item = (Mode, LocalContender)> + 'a {
-        let holders = inner.state.holders().filter_map(Weak::upgrade);
-        let holders = holders.map(move |by| (by.mode, by.describe(now)));
+        let holders = Self::present_holders(inner, now).map(move |by| (by.mode, by.describe(now)));
         let waiting = move |waiting: &Waiter<E::Wants>| {
             let contender = LocalContender {
                 lock: self.lock_name().clone(),
@@ -126,14 +131,13 @@ impl<E: Engine> LocalQueue for Queue<E> {
     }
 
     fn is_in_use(&self) -> bool {
-        let state = &self.lock().state;
-        !state.waiters.is_empty() || state.holders().any(|by| by.strong_count() > 0)
+        let (inner, now) = (self.lock(), self.now());
+        !inner.state.waiters.is_empty() || Self::present_holders(&inner, now).next().is_some()
     }
 
     fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
-        let (inner, pattern) = (self.lock(), self.pattern());
-        let holders = inner.state.holders().filter_map(Weak::upgrade);
-        holders.for_each(|by| each(pattern, by.mode, true));
+        let (inner, now, pattern) = (self.lock(), self.now(), self.pattern());
+        Self::present_holders(&inner, now).for_each(|by| each(pattern, by.mode, true));
         inner.state.waiting().for_each(|other| each(pattern, E::mode(&other.wants), false));
     }
 
