@@ -8,6 +8,7 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::first::all;
 use crate::base::owner::{Owner, REVOKE};
+use crate::cooldown::mark::Mark;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
 use crate::inspect::contenders::BATCH;
@@ -21,7 +22,9 @@ use crate::session::releaser::{more, or_forgotten};
 impl Site {
     /// Asks the holders of this lock to release it, in the same way as Curator's `Revoker`: the
     /// data of the holder's node become `__REVOKE__`. Returns the number of holders that were
-    /// asked, 0 if nobody holds the lock. The directory of another lock is not written to, whatever it is called.
+    /// asked, 0 if nobody holds the lock. The directory of another lock is not written to, whatever it is called, and
+    /// nobody is asked who is first in the queue of a lock that is
+    /// [unavailable](Site::unavailable_until) for a while.
     ///
     /// The holder decides, and the lock stays held until it releases. A zklock holder learns of the
     /// request within a heartbeat, or at once if its lock is
@@ -56,13 +59,21 @@ impl Site {
         self.look(async |generation| {
             if found.get().is_none() {
                 let coordinator = &**generation.coordinator();
+                let mark = coordinator.get(self.path());
                 let queue = self.driver.queue(&self.list(coordinator).await?);
+                let mark = match mark.await {
+                    Ok((data, _)) => Mark::read(&data).unwrap_or_default(),
+                    Err(RequestError::NoNode) => Mark::default(),
+                    Err(error) => return Err(error),
+                };
                 let holders = self.to_ask(coordinator, queue).await?.into_iter();
-                let holder = |one: Contender| (self.path_of(&one.name), OnceLock::new());
-                let _ = found.set(holders.map(holder).collect::<Vec<_>>());
+                let holder = |one: Contender| (one.name, OnceLock::new());
+                let _ = found.set((mark, holders.map(holder).collect::<Vec<_>>()));
             }
-            let holders = found.get().into_iter().flatten();
-            let asked = all(holders.map(|(path, czxid)| ask(&generation, path, czxid))).await?;
+            let Some((mark, holders)) = found.get() else { return Ok(0) };
+            let holders = holders.iter();
+            let asked = all(holders.map(|(node, czxid)| self.ask(&generation, node, czxid, mark)));
+            let asked = asked.await?;
             Ok(asked.into_iter().filter(|asked| *asked).count())
         })
         .await
@@ -119,31 +130,46 @@ impl Site {
         }
         Ok(found)
     }
-}
 
-/// Asks the holder with this node to release. The node is read before each attempt, so that a new
-/// holder whose node has the same path is not asked. Returns whether the node existed.
-async fn ask(
-    generation: &Arc<Generation>,
-    path: &str,
-    czxid: &OnceLock<i64>,
-) -> Result<bool, RequestError> {
-    let (coordinator, mut patience) = (generation.coordinator(), generation.patience());
-    loop {
-        let asked = czxid.get().is_some();
-        match coordinator.get(path).await {
-            Ok((_, stat)) if *czxid.get_or_init(|| stat.czxid) != stat.czxid => return Ok(asked),
-            Ok((data, _)) if asked && Owner::from_payload(&data).revoked => return Ok(true),
-            Ok(_) => {}
-            // The holder released just now.
-            Err(RequestError::NoNode) => return Ok(asked),
-            Err(error) => return Err(error),
-        }
-        match or_forgotten(generation, patience, coordinator.set(path, REVOKE)).await {
-            Ok(_) => return Ok(true),
-            Err(RequestError::NoNode) => return Ok(asked),
-            Err(RequestError::ConnectionLoss) => patience = more(generation, patience),
-            Err(error) => return Err(error),
+    /// Asks the holder with this node to release. The node is read before each attempt, so that a new
+    /// holder whose node has the same path is not asked. Returns whether the node existed, and was a holder's.
+    async fn ask(
+        &self,
+        generation: &Arc<Generation>,
+        node: &str,
+        czxid: &OnceLock<i64>,
+        mark: &Mark,
+    ) -> Result<bool, RequestError> {
+        let (coordinator, mut patience) = (generation.coordinator(), generation.patience());
+        let path = &*self.path_of(node);
+        loop {
+            let asked = czxid.get().is_some();
+            match coordinator.get(path).await {
+                Ok((data, stat))
+                    if !asked
+                        && self.rests(
+                            mark,
+                            stat.czxid.cast_unsigned(),
+                            &self.driver.owner(node, &data),
+                        ) =>
+                {
+                    return Ok(false);
+                }
+                Ok((_, stat)) if *czxid.get_or_init(|| stat.czxid) != stat.czxid => {
+                    return Ok(asked);
+                }
+                Ok((data, _)) if asked && Owner::from_payload(&data).revoked => return Ok(true),
+                Ok(_) => {}
+                // The holder released just now.
+                Err(RequestError::NoNode) => return Ok(asked),
+                Err(error) => return Err(error),
+            }
+            match or_forgotten(generation, patience, coordinator.set(path, REVOKE)).await {
+                Ok(_) => return Ok(true),
+                Err(RequestError::NoNode) => return Ok(asked),
+                Err(RequestError::ConnectionLoss) => patience = more(generation, patience),
+                Err(error) => return Err(error),
+            }
         }
     }
 }

@@ -71,7 +71,10 @@ async fn who_rests_after_a_lost_holder_is_not_shown_as_the_holder() {
     let seen = site.contenders().await.unwrap();
     assert!(seen.len() == 1 && !seen[0].holds, "{seen:?}");
     assert!(!site.contenders_reusing(&seen).await.unwrap()[0].holds);
+    assert_eq!(site.revoke().await.unwrap(), 0);
     let next = waiting.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(next.is_valid() && !next.is_revoked());
     let survey = looking.site("a").unwrap().survey().await.unwrap();
     assert!(survey.queue[0].holds && survey.unavailable_until.is_none(), "{survey:?}");
     let site = looking.sites("a").await.unwrap().remove(0);
