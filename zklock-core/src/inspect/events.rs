@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_lite::future::or;
 
 use crate::base::clock::Clock;
+use crate::base::deadline::Deadline;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::base::unharmed::unharmed;
@@ -21,6 +22,7 @@ use crate::inspect::nodes::{Changes, changes};
 use crate::inspect::site::Site;
 use crate::name::path::name_of;
 use crate::session::generation::Generation;
+use crate::session::lane::LanePermit;
 use crate::session::watch_budget::Watching;
 
 /// A change of a lock's queue.
@@ -56,8 +58,8 @@ pub enum LockEvent {
     /// A holder of this session is gone because its ZooKeeper session ended. While that connection is only
     /// down, nobody knows, and it has [left](LockEvent::Left).
     Lost(ContenderInfo),
-    /// The connection is lost, or ZooKeeper refuses to show the queue, which is logged as a warning. Changes
-    /// in the meantime are reported when the queue can be read again.
+    /// The connection is lost, there is no ZooKeeper session, or ZooKeeper refuses to show the queue, which is logged
+    /// as a warning. Changes in the meantime are reported when the queue can be read again.
     Blind,
 }
 
@@ -123,6 +125,8 @@ pub struct LockEvents {
 
 /// The result of the last look.
 struct View {
+    /// Keeps the connection, which may be another one than the first, from being closed because it is idle.
+    _lane_permit: LanePermit,
     generation: Arc<Generation>,
     reconnects: u64,
     watch: Watch,
@@ -149,7 +153,7 @@ enum News {
 
 impl View {
     async fn until_news(&mut self, clock: &Clock, blind: bool) -> News {
-        let View { generation, reconnects, watch, watching } = self;
+        let View { generation, reconnects, watch, watching, .. } = self;
         // Watches have been seen to get lost; an occasional look without one costs little.
         let slowly = match watching {
             Some(_) => generation.long_wait(),
@@ -237,12 +241,22 @@ impl LockEvents {
                 }
                 continue;
             }
-            let generation = match self.site.session.lane().ready().await {
-                Ok(generation) => generation,
-                Err(error) if error.kind() == ErrorKind::Closing => return None,
+            let (clock, lane_permit) =
+                (self.site.session.clock().clone(), self.site.session.served());
+            let soon = Deadline::after(clock.clone(), times::ELSEWHERE);
+            let generation = match soon.bound(lane_permit.ready()).await {
+                Ok(Ok(generation)) => generation,
+                Ok(Err(error)) if error.kind() == ErrorKind::Closing => return None,
                 // An operator has to repair this; the lane tries again from time to time.
+                Ok(Err(_)) => {
+                    if !self.go_blind() {
+                        clock.sleep(times::FAILED_FOLLOW * 10).await;
+                    }
+                    continue;
+                }
+                // Meanwhile another connection may have a session.
                 Err(_) => {
-                    self.site.session.clock().sleep(times::FAILED_FOLLOW * 10).await;
+                    self.go_blind();
                     continue;
                 }
             };
@@ -252,7 +266,9 @@ impl LockEvents {
                     self.compare(seen);
                     (self.blind, self.refused) = (false, false);
                     let reconnects = generation.reconnects();
-                    self.view = Some(View { generation, reconnects, watch, watching });
+                    let _lane_permit = lane_permit;
+                    self.view =
+                        Some(View { _lane_permit, generation, reconnects, watch, watching });
                 }
                 Err(error) => {
                     let (is_refused, was_refused) = (error.is_definite(), self.refused);

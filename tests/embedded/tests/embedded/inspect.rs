@@ -269,6 +269,58 @@ async fn the_connection_through_which_a_queue_is_looked_at_is_not_closed_meanwhi
     assert!(!store.sessions().contains(&second));
 }
 
+/// The first connection gets no session, and another one is served.
+#[tokio::test(start_paused = true)]
+async fn events_go_on_over_another_connection() {
+    let (store, session) = prompt();
+    let (guard, _) = over_another_connection(&store, &session).await;
+    let mut events = session.site("a").unwrap().events();
+    assert!(matches!(events.next().await, Some(LockEvent::Joined(one)) if one.here));
+    assert!(matches!(events.next().await, Some(LockEvent::Granted(one)) if one.here));
+    let first = store.sessions()[0];
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    store.faults(first).expire();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    guard.release().await.unwrap();
+    let left = async {
+        loop {
+            match events.next().await {
+                Some(LockEvent::Left(one)) => return one,
+                Some(LockEvent::Blind) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(5), left).await.unwrap();
+    assert!(left.here && left.holds, "{left:?}");
+}
+
+/// Whether the session has ended while somebody looked, or there was none from the beginning.
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_queue_is_told_that_there_is_no_session() {
+    for looked in [true, false] {
+        let (store, session) = prompt();
+        let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+        let mut events = session.site("a").unwrap().events();
+        if looked {
+            assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+            assert!(matches!(events.next().await, Some(LockEvent::Granted(_))));
+        }
+        store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+        store.faults(session.zookeeper_session().unwrap().id).expire();
+        let told = tokio::time::timeout(Duration::from_secs(2), events.next()).await;
+        assert_eq!(told.unwrap(), Some(LockEvent::Blind), "{looked}");
+        assert!(tokio::time::timeout(Duration::from_secs(60), events.next()).await.is_err());
+        store.end_outage();
+        let next = tokio::time::timeout(Duration::from_secs(5), events.next()).await;
+        if looked {
+            assert!(next.is_err(), "nothing has changed: {next:?}");
+        } else {
+            assert!(matches!(next.unwrap(), Some(LockEvent::Joined(_))));
+        }
+    }
+}
+
 /// The answer to the deletion does not arrive.
 #[tokio::test(start_paused = true)]
 async fn what_is_released_over_a_connection_that_breaks_then_is_not_lost() {
