@@ -40,9 +40,9 @@ impl<W: Copy, O> Callers<W, O> {
         place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
     }
 
-    /// The waiter in a place, unless it has an outcome.
+    /// The waiter in a place, perhaps with an outcome that it has not taken yet.
     pub fn waiter(&self, place: Place) -> Option<&Waiter<W>> {
-        self.waiters.up_to(place).map(|(waiter, _)| waiter)
+        self.waiters.info(place)
     }
 
     /// Whether some waiter waits for ZooKeeper's reply only.

@@ -109,6 +109,11 @@ impl<I, T> Waiters<I, T> {
         waiting.map(|slot| &slot.info)
     }
 
+    /// The data of whoever has a place, perhaps with an outcome that it has not taken yet.
+    pub fn info(&self, place: Place) -> Option<&I> {
+        self.at(place).map(|slot| &slot.info)
+    }
+
     /// The number of waiters without an outcome.
     pub fn len(&self) -> usize {
         self.waiting

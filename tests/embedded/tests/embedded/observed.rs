@@ -768,6 +768,29 @@ async fn who_gives_up_a_wait_is_told_once_and_who_is_refused_did_not_give_up() {
     assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
 }
 
+/// Its turn comes, and it is dropped before it knows.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_when_it_was_just_granted_the_lock_is_told_of() {
+    let (_store, session, told) = all_observed();
+    let mutex = session.mutex("a").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    let mut waiting = Box::pin(mutex.acquire());
+    assert!(timeout(Duration::ZERO, &mut waiting).await.is_err());
+    sleep(SECOND).await;
+    drop(held);
+    drop(waiting);
+    let both = [of_lock(&told), of_lock(&told)];
+    let is_of_both = |event: &Event| match event {
+        Event::Released { error: None, .. } => true,
+        Event::Cancelled { waited, .. } => *waited >= SECOND,
+        _ => false,
+    };
+    assert!(both.iter().all(is_of_both), "{both:?}");
+    let cancelled = both.iter().filter(|event| matches!(event, Event::Cancelled { .. }));
+    assert_eq!(cancelled.count(), 1, "{both:?}");
+}
+
 #[tokio::test]
 async fn who_is_refused_after_it_joined_did_not_give_up() {
     let (_store, session, told) = all_observed();
