@@ -3,6 +3,7 @@
 //! ZooKeeper removes an empty container only if it once had a child, so an unused one would stay
 //! for ever. The client that created it and does not use it deletes it.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::times;
@@ -10,7 +11,7 @@ use crate::base::unharmed::unharmed;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::session::generation::{Generation, PendingDeletion};
-use crate::session::releaser::back_off;
+use crate::session::releaser::{back_off, in_time};
 
 /// The containers that an acquire created and has no node in yet. When this is dropped, they are
 /// deleted in the background, as long as the ZooKeeper session lives.
@@ -102,8 +103,16 @@ async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
         // Refused if somebody has written a mark there since.
         let (data, version) = (Vec::new(), 0);
         let unmarked = Operation::Replace { path: path.to_owned(), data, version };
-        let deleted = generation.write(vec![unmarked, Operation::Delete { path: path.to_owned() }]);
-        match deleted.await {
+        let operations = vec![unmarked, Operation::Delete { path: path.to_owned() }];
+        let mut deleted = pin!(generation.write(operations));
+        let answer = match in_time(generation, generation.patience(), deleted.as_mut()).await {
+            Some(answer) => answer,
+            None => {
+                overdue.get_or_insert_with(|| generation.overdue_deletion());
+                deleted.await
+            }
+        };
+        match answer {
             // The one above it had a child.
             Ok(()) => return false,
             Err(RequestError::Multi { error, .. }) => return *error == RequestError::NoNode,

@@ -17,6 +17,7 @@ use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
 use crate::layout::new_node::{NewNode, Proof};
 use crate::session::releaser::{DeleteOptions, Deletion, Deletions, Doomed, PendingCreate, Which};
+use crate::session::unused::Unused;
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
 /// taken for half a session timeout.
@@ -238,6 +239,25 @@ async fn a_node_in_doubt_that_nobody_waits_for_and_cannot_be_found_is_overdue() 
     sleep(T).await;
     assert_eq!((generation.undeleted(), generation.overdue()), (0, 0));
     assert!(generation.coordinator().children("/d").await.unwrap().is_empty());
+}
+
+/// The same for a directory that was created and not used.
+#[tokio::test(start_paused = true)]
+async fn an_unused_directory_whose_deletion_is_not_answered_is_overdue() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    generation.create("/d", b"", NodeKind::Container).await.unwrap();
+    let unused = Unused::default();
+    assert!(unused.making(generation, "/d"));
+    kept.faults.inject(Fault::forget_reply().on(Op::Multi).path("/d"));
+    drop(unused);
+    sleep(MOMENT).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (1, 0));
+    sleep(T / 2).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (1, 1));
+    sleep(2 * T).await;
+    assert_eq!((generation.undeleted(), generation.overdue()), (0, 0));
+    assert_eq!(generation.coordinator().children("/d").await, Err(RequestError::NoNode));
 }
 
 /// Where one node at a time is created, who is next waits until that of the one before is gone. After the end
