@@ -186,7 +186,8 @@ impl Site {
                     Err(error) if error.is_definite() => {
                         let other = LockError::new(ErrorKind::Unavailable, error.in_short());
                         let told = refused(error.clone());
-                        return Err(told.unwrap_or_else(|| other.because(error)));
+                        let told = told.unwrap_or_else(|| other.because(error));
+                        return Err(told.at(self.path()));
                     }
                     Err(_) => {
                         generation.pause(times::FAILED_LOOK).await;

@@ -349,6 +349,8 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     let second = semaphore.acquire().await.unwrap();
     let refused = site.contenders().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "it can be read");
+    assert!(format!("{refused:#}").contains(site.path()), "{refused:#}");
+    assert!(!refused.to_string().contains(site.path()), "{refused}");
     let now = site.contenders_reusing(&before).await.unwrap();
     let paths: Vec<_> = now.iter().map(|one| format!("{}/{}", site.path(), one.node)).collect();
     assert_eq!(paths, [first.node_path(), second.node_path()]);
