@@ -5,7 +5,7 @@ use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::owner::{LONGEST_PAYLOAD, Owner};
 use crate::coordinator::node::NodeKind;
-use crate::layout::contender::Attempt;
+use crate::layout::contender::{Attempt, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::LockDriver;
 use crate::layout::new_node::{NewNode, Proof};
 use crate::layout::refusals::{refuse, unread, unsupported};
@@ -37,9 +37,17 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
             ),
         ));
     }
-    for number in [0, 7] {
+    // A number that is read as another one orders the queue by chance. Nobody holds the lock with one at the
+    // end that is not read.
+    let last = LAST_SAFE_SEQUENCE - 1;
+    let at_the_end = [last, -last, i64::from(i32::MIN)];
+    for number in [0, 7].into_iter().chain(at_the_end) {
         let name = driver.example(mode, number);
-        let contender = driver.parse(&name).ok_or_else(|| unread(driver, &name))?;
+        let contender = match driver.parse(&name) {
+            Some(contender) => contender,
+            None if at_the_end.contains(&number) => continue,
+            None => return Err(unread(driver, &name)),
+        };
         let sequential = driver.kind() == NodeKind::EphemeralSequential;
         if contender.name != name || sequential && contender.sequence != number {
             let (read, number) = (contender.name, contender.sequence);
@@ -164,6 +172,22 @@ mod tests {
             assert!(format!("{error:#}").contains(why), "{error:#}");
         }
         assert_eq!(check(&GOOD, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    /// Past their end, numbers have a sign.
+    #[test]
+    fn a_driver_that_takes_a_number_at_the_end_for_another_is_refused() {
+        let unsigned = |name: &str| {
+            let (_, digits) = name.rsplit_once('-')?;
+            Some(Contender::new(name, digits.parse().ok()?, Mode::Mutex))
+        };
+        let error = check(&Faulty { parse: unsigned, ..GOOD }, Mode::Mutex).unwrap_err();
+        assert!(format!("{error:#}").contains("--2146435071"), "{error:#}");
+        // Whose prefix ends in what looks like a sign.
+        let error = check(&Faulty { prefix: "--", ..GOOD }, Mode::Mutex).unwrap_err();
+        assert!(format!("{error:#}").contains("with number -2146435071"), "{error:#}");
+        let none = |name: &str| reads(name).filter(|one| one.sequence >= 0);
+        assert!(check(&Faulty { parse: none, ..GOOD }, Mode::Mutex).is_ok());
     }
 
     /// What a driver has in it, and what it writes, is for the log.

@@ -94,6 +94,9 @@ impl Contender {
     /// ZooKeeper never writes, such as a number of more than 32 bits, because a waiter for such a
     /// node would wait for ever.
     ///
+    /// A hyphen behind the marker is the sign of the number. So a driver is refused whose prefix has one
+    /// there, as `a--` has for the marker `-`.
+    ///
     /// ```
     /// use zklock::driver::Contender;
     ///
@@ -102,14 +105,17 @@ impl Contender {
     /// ```
     pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
         // Not searched for, and by bytes: this is called for every child of every lock.
-        let number = [10, 11].into_iter().find_map(|length| {
+        let last = |length| {
             let (before, number) =
                 name.as_bytes().split_at_checked(name.len().checked_sub(length)?)?;
             before.ends_with(marker.as_bytes()).then_some(number)
-        })?;
+        };
+        // First with its sign, which may be what the marker ends with: the ten digits behind it would be
+        // another number, and in the reverse order.
+        let signed = last(11).filter(|number| matches!(number, [b'-', b'1'..=b'9', ..]));
+        let number = signed.or_else(|| last(10))?;
         let digits = number.strip_prefix(b"-").unwrap_or(number);
-        let plain = digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
-        if !plain || (number.len() > 10 && digits.starts_with(b"0")) {
+        if !digits.iter().all(u8::is_ascii_digit) {
             return None;
         }
         let size = digits.iter().fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
@@ -229,6 +235,28 @@ mod tests {
             ("locks", None),
         ] {
             assert_eq!(Contender::sequence_after(name, "lock-"), sequence, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_hyphen_behind_a_hyphen_is_a_sign() {
+        for (name, marker, sequence) in [
+            ("t-ab--2147483648", "-", Some(-2_147_483_648)),
+            ("t-ab--2146435071", "-", Some(-2_146_435_071)),
+            ("t-ab--1000000000", "-", Some(-1_000_000_000)),
+            ("t-ab--999999999", "-", Some(-999_999_999)),
+            ("t-ab--000000001", "-", Some(-1)),
+            ("x-lock--000000001", "lock-", Some(-1)),
+            ("x-lock--000000001", "-", Some(-1)),
+            ("lock-0000000001", "-", Some(1)),
+            ("lock-1000000000", "-", Some(1_000_000_000)),
+            ("lock-2147483647", "-", Some(2_147_483_647)),
+            ("lock-2147483648", "-", None),
+            ("t-ab--2147483649", "-", None),
+            ("id__lock__-2147483648", "__lock__", Some(-2_147_483_648)),
+            ("id__lock__1000000000", "__lock__", Some(1_000_000_000)),
+        ] {
+            assert_eq!(Contender::sequence_after(name, marker), sequence, "{name} {marker}");
         }
     }
 

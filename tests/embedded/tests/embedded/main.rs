@@ -33,6 +33,7 @@ mod many;
 mod multi;
 mod multi_in_time;
 mod mutex;
+mod numbers;
 mod observed;
 mod options;
 mod outage;
