@@ -6,10 +6,12 @@ use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
 use crate::base::error::{Holder, LockError};
 use crate::base::error_kind::ErrorKind;
+use crate::base::mode::Mode;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::divergence::head_age::Age;
 use crate::name::path::name_of;
+use crate::session::releaser::or_forgotten;
 
 impl AcquireLoop<'_> {
     /// Checks the nodes that it waits for if the head has been the same for longer than a session
@@ -32,8 +34,15 @@ impl AcquireLoop<'_> {
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
         let times = times.unwrap_or(u32::MAX);
         let (head_ages, clock) = (generation.head_ages(), generation.lease().clock());
-        let (directory, now) = (self.directory(), clock.now());
-        if !head_ages.take_due_check(directory, &obstacle.head, awaited, times, now) {
+        let directory = self.directory();
+        let is_due = |awaited: &str, times| {
+            head_ages.take_due_check(directory, &obstacle.head, awaited, times, clock.now())
+        };
+        // What stays at the head, nobody ahead need notice: those may be clients that wait for ever.
+        if !is_next && is_due(&["the head, ahead of ", awaited].concat(), 1) {
+            self.check_head(obstacle, own).await?;
+        }
+        if !is_due(awaited, times) {
             return Ok(());
         }
         match phantom_among(generation, others).await {
@@ -69,6 +78,34 @@ impl AcquireLoop<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks the head of the queue for who waits for somebody behind it.
+    async fn check_head(&self, obstacle: &Obstacle, own: Option<Age>) -> Result<(), Setback> {
+        let (generation, driver, head) =
+            (&obstacle.generation, &self.target.driver, &*obstacle.head);
+        let is_reader = || driver.parse(name_of(head)).is_some_and(|one| one.mode == Mode::Read);
+        // Those between may leave before it: others that hold the lock with it, or a writer.
+        let goes_first =
+            driver.most().unwrap_or(1) > 1 || self.request.mode == Mode::Read && is_reader();
+        if goes_first || driver.holders_may_stay() {
+            return Ok(());
+        }
+        let read = generation.read_together(head);
+        // Nothing else hangs on it, and without an answer it asks again.
+        let Ok((data, stat)) = or_forgotten(generation, generation.patience(), read).await else {
+            return Ok(());
+        };
+        if self.is_other_lock(&stat) {
+            self.passed().add(head);
+            return Ok(());
+        }
+        let now = generation.lease().clock().now();
+        let ages = generation.head_ages();
+        if stat.ephemeral_owner == 0 && ages.has_stayed(self.directory(), stat.czxid, own, now) {
+            return Err(Setback::Failed(self.for_ever(head, &data, obstacle.ahead)));
+        }
+        Ok(())
     }
 
     /// The error for a node at the head whose owner no longer lives.

@@ -47,6 +47,7 @@ mod rwlock;
 mod said;
 mod semaphore;
 mod split;
+mod staying;
 mod stop_at;
 mod support;
 mod taken_late;
