@@ -29,7 +29,8 @@ use crate::session::runtime::Runtime;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthorized`] if the server refuses to create the node, or to read it.
+/// [`ErrorKind::Unauthorized`] if the server refuses to create the node, or to read it, or to check the writer's;
+/// [`ErrorKind::InvalidName`] if something else has its name.
 pub async fn stand_in(
     target: &Target,
     runtime: &Runtime,
@@ -60,6 +61,8 @@ pub async fn stand_in(
     let before = generation.newest();
     // What it may have created: others can have the name later.
     let mut in_doubt = None;
+    // Whether an attempt was not answered.
+    let mut unanswered = false;
     let mut patience = generation.patience();
     let delete = |which| {
         let options = DeleteOptions { only: recurs.then_some(which), directory: false };
@@ -94,16 +97,18 @@ pub async fn stand_in(
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
-                Ok(_) => {
+                Ok((_, stat)) => {
                     // What an earlier attempt created is not there any more.
                     in_doubt = None;
                     let stands = is_there(generation, writer.path().clone(), writer.only());
                     match until_lost(writer, patience, stands).await {
-                        // The server silently replaced the session, and deletes the writer's node.
-                        Ok(true) => {
+                        // An earlier attempt was another session's: the server silently replaced this one, and
+                        // deletes the writer's node.
+                        Ok(true) if unanswered && stat.ephemeral_owner != 0 => {
                             generation.end();
                             return Ok(None);
                         }
+                        Ok(true) => return Err(taken(&path).on(target.lock.clone())),
                         // Somebody deleted it, and the reader's name is another's by now.
                         Ok(false) => {
                             writer.node_is_gone();
@@ -123,7 +128,7 @@ pub async fn stand_in(
             }
             Err(error) => {
                 if !error.is_definite() {
-                    in_doubt = Some(Which::Newer(before));
+                    (in_doubt, unanswered) = (Some(Which::Newer(before)), true);
                 }
                 Err(error)
             }
@@ -145,7 +150,7 @@ pub async fn stand_in(
                 if let Some(which) = in_doubt {
                     delete(which);
                 }
-                let why = "the server refused to create the reader's node";
+                let why = "the server refused to create the reader's node or to check the writer's";
                 return Err(LockError::new(ErrorKind::Unauthorized, why)
                     .because(error)
                     .on(target.lock.clone()));
@@ -168,6 +173,13 @@ pub async fn stand_in(
             Err(node) => node.forget(),
         }
     }
+}
+
+/// The error of a name that is that of something else.
+fn taken(path: &str) -> LockError {
+    let why = "the name that the reader's node must have is that of another node, such as the \
+               directory of another lock; delete that one, or use other names";
+    LockError::new(ErrorKind::InvalidName, why).aside(path)
 }
 
 /// Waits for a reply for the given time, and no longer than the writer holds the lock. Without a reply, it may

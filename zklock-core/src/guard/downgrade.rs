@@ -37,7 +37,8 @@ impl RwLockWriteGuard {
     /// A [`DowngradeError`], which contains the write guard; `?` drops it, which releases the lock.
     /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again, or if this guard is
     /// nested and a call around it still holds the lock, [`ErrorKind::Unsupported`] if it is nested in a mutex of the same name,
-    /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in these cases the
+    /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node or to check the present one,
+    /// [`ErrorKind::InvalidName`] if another node has the name of the new one (in these cases the
     /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
     /// during the downgrade.
     ///

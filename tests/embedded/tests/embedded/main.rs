@@ -48,6 +48,7 @@ mod said;
 mod semaphore;
 mod split;
 mod staying;
+mod step_down;
 mod stop_at;
 mod support;
 mod taken_late;
