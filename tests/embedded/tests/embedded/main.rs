@@ -21,6 +21,7 @@ mod faults;
 mod fenced;
 mod foreign;
 mod handoffs;
+mod hidden;
 mod hold;
 mod inspect;
 mod itself;

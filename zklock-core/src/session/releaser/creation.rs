@@ -216,11 +216,17 @@ impl CreateTask {
         names.retain(|name| if whole { name == prefix } else { name.starts_with(prefix) });
         let paths = names.into_iter().map(|name| format!("{}/{name}", self.directory));
         let asked: Vec<_> = paths.map(|path| (coordinator.get(&path), path)).collect();
+        let mut refused = None;
         for (reply, path) in asked {
             let (data, stat) = match reply.await {
                 Ok(answer) => answer,
                 // Another contender's, which is gone.
                 Err(RequestError::NoNode) => continue,
+                // Perhaps another contender's as well, whose ACL hides it.
+                Err(error) if error.is_definite() && !error.ends_session() => {
+                    refused = Some(error);
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let ours = stat.ephemeral_owner == coordinator.session_id()
@@ -237,6 +243,6 @@ impl CreateTask {
                 return Ok(Some(Created { path, stat }));
             }
         }
-        Ok(None)
+        refused.map_or(Ok(None), Err)
     }
 }
