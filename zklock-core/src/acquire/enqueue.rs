@@ -171,10 +171,18 @@ impl AcquireLoop<'_> {
     }
 
     fn exhausted(&self, sequence: i64) -> Setback {
+        let driver = &self.target.driver;
+        let persistent = driver.directory() != NodeKind::Container || self.target.marks.any();
+        // Nobody removes a directory that stays, and before it is empty nobody can.
+        let cure = if persistent && !driver.removes_directory() {
+            "stop all its users, in every language, and delete its directory, which is empty \
+             then: the numbers begin again at 0"
+        } else {
+            "let its directory become empty, so that it is removed and the numbers begin again at \
+             0: stop its users for a minute, or delete the empty node"
+        };
         let why = format!(
-            "its sequence numbers are nearly used up (at {sequence} of 2147483647); let its \
-             directory become empty, so that it is removed and the numbers begin again at 0: stop \
-             its users for a minute, or delete the empty node"
+            "its sequence numbers are nearly used up (at {sequence} of 2147483647); {cure}"
         );
         Setback::Failed(LockError::new(ErrorKind::Exhausted, why).aside(self.directory()))
     }
