@@ -56,6 +56,10 @@ pub(crate) fn setback(error: RequestError) -> Setback {
              node, or use another name"
                 .to_owned(),
         ),
+        // Of several operations, the caller knows what it means that a node is not there.
+        RequestError::Multi { error, .. } if **error != RequestError::NoNode => {
+            setback((**error).clone())
+        }
         _ => Setback::Interrupted,
     }
 }
@@ -66,6 +70,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_is_told_what_to_change() {
+        let multi = |error| RequestError::Multi { index: 0, error: Box::new(error) };
         for (error, kind) in [
             (RequestError::NoAuth, ErrorKind::Unauthorized),
             (RequestError::InvalidAcl, ErrorKind::Unauthorized),
@@ -76,6 +81,11 @@ mod tests {
         ] {
             let told = refused(error.clone()).map(|told| told.kind());
             assert_eq!(told, Some(kind), "{error}");
+            let told = refused(multi(error.clone())).map(|told| told.kind());
+            assert_eq!(told, Some(kind), "several: {error}");
+        }
+        for error in [RequestError::NoNode, RequestError::BadVersion] {
+            assert!(matches!(setback(multi(error)), Setback::Interrupted));
         }
         assert!(refused(RequestError::ConnectionLoss).is_none());
     }

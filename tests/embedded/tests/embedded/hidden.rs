@@ -1,4 +1,6 @@
-//! Nodes that an ACL hides: of others, where a creation of its own is in doubt.
+//! Nodes that an ACL hides: of others, where a creation of its own is in doubt; and its own.
+
+use std::time::Duration;
 
 use zklock::driver::LockDriver;
 use zklock::layout::{HostNodes, MaxLeases, Numbered, ReadWriteNodes};
@@ -7,7 +9,7 @@ use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
 
-use crate::support::{client, contenders, store};
+use crate::support::{client, contenders, on, store};
 
 /// Nodes of another client, before and behind its own in every list, that the session may not read; and the answer to
 /// the next creation is lost.
@@ -71,4 +73,24 @@ async fn a_node_in_doubt_that_is_hidden_itself_is_an_error() {
     held.release().await.unwrap();
     drop(mutex.acquire().await.unwrap());
     assert_eq!(number(&session), Some(2));
+}
+
+/// Where names recur, the server is asked after a wait whether the own node is there.
+#[tokio::test(start_paused = true)]
+async fn whoever_may_not_check_its_own_node_is_told_and_leaves_the_queue() {
+    let (store, session) = store();
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+    let (held, wanted) = (lock(&on(&store)).write().await.unwrap(), lock(&session));
+    let waiting = crate::spawn(async move { wanted.write().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let names = contenders(&store, "/zklock/a").await;
+    let own = names.iter().find(|name| !held.node_path().ends_with(name.as_str())).unwrap();
+    let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::NoAuth) };
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::refuse(refused).on(Op::Multi).path(own.as_str()).times(u64::MAX));
+    held.release().await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    let error = told.expect("it queues up again and again").unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
 }
