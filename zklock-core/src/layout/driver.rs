@@ -166,7 +166,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         NodeKind::Container
     }
 
-    /// Returns whether the directory is removed in the background after a release, if it is empty.
+    /// Returns whether the directory is removed in the background after a release, if it is empty. A wait that is
+    /// given up does not remove it.
     ///
     /// ```
     /// use zklock::driver::LockDriver;

@@ -159,6 +159,9 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
 /// A layout that removes the directory of a lock in the background after each release, if it is
 /// empty.
 ///
+/// Only a release does: the directory stays where the last one in it gave up its wait, failed or died. Around
+/// a layout with container directories, such as Curator's, ZooKeeper removes it then.
+///
 /// ```
 /// use zklock::layout::{Curator, Removed};
 /// use zklock::{Embedded, Session};
