@@ -35,14 +35,15 @@ pub fn unmarked(driver: &dyn LockDriver) -> LockError {
     LockError::new(ErrorKind::Unsupported, why).aside(format!("{driver:?}"))
 }
 
-/// The error of two layouts in one directory.
+/// The error of two layouts in one directory. They may exclude each other all the same, as one that removes
+/// directories and the one that it wraps.
 pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
     let (name, wanted_name) = (present.name(), wanted.name());
     let but = if name == wanted_name {
         // Such as kazoo's with another identifier.
         "with other settings; use the same for all".to_owned()
     } else {
-        format!("which {wanted_name} would not exclude; use one layout for all")
+        format!("and {wanted_name} is another, which need not exclude it; use one layout for all")
     };
     let why = format!(
         "this process already uses it in the layout {name}, {but} (a custom driver says in \
