@@ -74,7 +74,17 @@ impl Generation {
         if let Some(gate) = gates.get(directory).and_then(Weak::upgrade) {
             return gate;
         }
-        gates.retain(|_, gate| gate.strong_count() > 0);
+        if gates.len() == gates.capacity() {
+            gates.retain(|_, gate| {
+                #[cfg(test)]
+                super::tests::VISITED.set(super::tests::VISITED.get() + 1);
+                gate.strong_count() > 0
+            });
+            // Looked through again when there are twice as many, so that each creation costs little.
+            let left = gates.len();
+            gates.shrink_to(2 * left);
+            gates.reserve(left + 1);
+        }
         let gate = Arc::new(Gate::default());
         gates.insert(directory.into(), Arc::downgrade(&gate));
         gate

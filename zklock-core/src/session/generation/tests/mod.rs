@@ -1,4 +1,7 @@
-//! Grants while leases are lost, and who is woken.
+//! Grants while leases are lost, and who is woken; gates.
+
+use std::cell::Cell;
+use std::thread;
 
 use super::*;
 use crate::base::policy::StopAt;
@@ -7,7 +10,6 @@ use crate::coordinator::memory::Embedded;
 use crate::observe::observer::LossReason;
 use crate::session::timing::Timing;
 use futures_lite::future::poll_once;
-use std::thread;
 
 async fn generation() -> Arc<Generation> {
     let timeout = Duration::from_secs(12);
@@ -170,4 +172,34 @@ async fn what_was_read_before_it_was_written_is_not_the_version_of_a_node() {
     node.has_version(i32::MIN);
     node.was_read(2);
     assert_eq!(node.version(), 2);
+}
+
+thread_local! {
+    /// How many gates were looked at, to forget those that nobody uses.
+    pub(super) static VISITED: Cell<usize> = const { Cell::new(0) };
+}
+
+#[tokio::test]
+async fn gates_of_many_directories_are_not_looked_through_for_each_of_them() {
+    let (generation, before) = (generation().await, VISITED.get());
+    let used: Vec<_> = (0..10_000).map(|number| generation.gate(&number.to_string())).collect();
+    let visited = VISITED.get() - before;
+    assert!(visited <= 2 * used.len(), "{visited} for {} directories", used.len());
+    assert!(Arc::ptr_eq(&used[7], &generation.gate("7")));
+}
+
+#[tokio::test]
+async fn gates_that_nobody_uses_are_forgotten() {
+    let generation = generation().await;
+    let used: Vec<_> = (0..100).map(|number| generation.gate(&number.to_string())).collect();
+    for number in 0..10_000 {
+        drop(generation.gate(&format!("of a moment {number}")));
+        assert!(generation.gates.lock().unwrap().len() <= 8 * used.len(), "{number}");
+    }
+    assert!(Arc::ptr_eq(&used[7], &generation.gate("7")));
+    drop(used);
+    for number in 0..10_000 {
+        drop(generation.gate(&format!("later {number}")));
+    }
+    assert!(generation.gates.lock().unwrap().capacity() <= 100, "of those at once");
 }
