@@ -93,8 +93,10 @@ impl Ledger {
             let asks = |ask: &Ask| {
                 ask.may_hold && ask.lock == left.lock && ask.process.id() == left.process.id()
             };
-            // Whoever was given it gave up, or held it as one of several, or lost it.
+            // Whoever was given it gave up, or held it as one of several, or lost it, or stepped down to it until its call
+            // was dropped.
             let excused = since(state.given_up.get(&key))
+                || state.left_stepping_down.contains(&left.czxid)
                 || since(state.lost_at.get(&left.path))
                 || since(state.part_ended.get(&key))
                 || state.asks.values().any(asks)
