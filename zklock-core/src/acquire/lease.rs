@@ -16,6 +16,7 @@ use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::coordinator::link::Link;
+use crate::coordinator::node::Stat;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::watch::WatchEvent;
@@ -24,7 +25,7 @@ use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
 use crate::session::lease_clock::Term;
-use crate::session::own_watch::{OwnWatch, watch_own};
+use crate::session::own_watch::{OwnWatch, evaluate, watch_own};
 use crate::session::releaser::{DeleteOptions, Deletion, Doomed, Told, or_forgotten};
 
 /// A node that holds a lock. When it is dropped, the releaser deletes the node.
@@ -367,6 +368,11 @@ impl Lease {
         let released = self.released.load(Ordering::Acquire);
         let goes = released || self.is_deleted() || self.generation.is_retired();
         !goes && self.generation.coordinator().link() == Link::Up
+    }
+
+    /// Takes notice of what was read of the node: perhaps somebody asks for its release.
+    pub fn was_read(&self, data: &[u8], stat: &Stat) {
+        evaluate(&self.generation, &self.node, data, stat);
     }
 
     /// Records that somebody else deleted the node.

@@ -88,6 +88,8 @@ pub async fn stand_in(
         }
         let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
         let checked = is_there(generation, writer.path().clone(), writer.only());
+        // Whoever has just asked the writer for its release asks the reader, who has a node of its own.
+        let read = coordinator.get(writer.path());
         let look = || until_lost(writer, patience, coordinator.get(&path));
         let made = match until_lost(writer, patience, created).await {
             Ok(created) => Ok(created.stat.czxid),
@@ -141,7 +143,12 @@ pub async fn stand_in(
             Err(error) => Err(error),
         };
         let made = match made {
-            Ok((czxid, true)) => czxid,
+            Ok((czxid, true)) => {
+                if let Ok((data, stat)) = until_lost(writer, patience, read).await {
+                    writer.was_read(&data, &stat);
+                }
+                czxid
+            }
             Ok((_, false)) => {
                 writer.node_is_gone();
                 continue;

@@ -369,6 +369,26 @@ async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost(
     bed.end().await;
 }
 
+/// Its node was not watched yet, and goes with the step to a reader.
+#[tokio::test]
+async fn a_wish_that_a_writer_has_not_heard_of_is_known_to_the_reader_that_it_becomes() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let (session, mut raw) = (bed.session_of(LONG).await, bed.raw());
+    let busy = bed.busy(&[&session]).await;
+    for fair in [false, true] {
+        let options = LockOptions::default().fair(fair);
+        let lock = session.rw_lock("wished").unwrap().with_options(options);
+        let writer = soon("the lock", lock.write()).await.unwrap();
+        raw.set_data(writer.node_path(), b"__REVOKE__").unwrap();
+        let reader = soon("the step down", writer.downgrade()).await.unwrap();
+        assert!(reader.is_valid() && reader.is_revoked(), "fair: {fair}");
+        reader.release().await.unwrap();
+    }
+    drop(busy);
+    raw.close().unwrap();
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
