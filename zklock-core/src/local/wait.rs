@@ -166,11 +166,13 @@ async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hol
             let clock = queue.session().clock();
             let limit = Deadline::after(clock.clone(), limit);
             let asked = async {
+                let mut pause = times::CONTENDER;
                 loop {
                     match E::ask(&queue, limit.instant()).await {
-                        Asked::Unknown => clock.sleep(times::CONTENDER).await,
+                        Asked::Unknown => clock.sleep(pause).await,
                         asked => return asked,
                     }
+                    pause *= 2;
                 }
             };
             match limit.bound(asked).await {
