@@ -36,6 +36,7 @@ impl Ledger {
     ) {
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
         self.check_lately(who, entry, path, gone);
+        self.check_own_node(who, entry, path);
         if plan.confused {
             return self.check_kinds(who, entry, path);
         }
@@ -95,6 +96,25 @@ impl Ledger {
         {
             let what = format!("{who} got {path} {} µs after the loss of another", now - at);
             self.fail(super::DELAY, what);
+        }
+    }
+
+    /// Where each who waits has a node of its own, nobody is given the lock by a node with which another one had it. A
+    /// writer that steps down has the same token as a reader.
+    fn check_own_node(&self, who: &str, entry: &Entry, path: &str) {
+        let plan = &self.plans[entry.lock];
+        let rule = match plan.hold() {
+            0 if plan.is_fair() => super::ORDER,
+            0 => return,
+            _ => super::HOLD,
+        };
+        let (czxid, state) = (entry.view.fencing_token().czxid(), self.lock());
+        let reads = entry.share.0 < entry.share.1 && !entry.lock_has_permits;
+        let stepped_down = reads && state.wrote.contains_key(&czxid);
+        let handed_on = state.noted.contains(&czxid) && !stepped_down;
+        drop(state);
+        if handed_on {
+            self.fail(rule, format!("{who} got {path}, with which another one had the lock"));
         }
     }
 
