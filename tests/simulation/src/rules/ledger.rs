@@ -331,12 +331,14 @@ impl Ledger {
         if there && !entry.lock_has_permits {
             let (all, alone) = state.greatest.entry(lock).or_default();
             let most = if exclusive { *all } else { *alone };
-            old = most.filter(|most| *most > token);
+            old = most.filter(|most| *most >= token);
             *all = (*all).max(Some(token));
             if exclusive {
                 *alone = (*alone).max(Some(token));
             }
         }
+        // What is held again, in another form or inside, has the token that it had.
+        old = old.filter(|most| *most > token || !again && !state.scopes.share(token));
         let until = now + entry.view.remaining().as_micros() as u64;
         // It may have been asked while it waited.
         let asked = !again && self.store.ensemble().data(&path).as_deref() == Some(ASKED);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zklock_core::base::error_kind::ErrorKind;
+use zklock_core::base::token::FencingToken;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
@@ -75,6 +76,12 @@ impl Scopes {
     /// Whether one of them has a node.
     pub(super) fn has_node(&self, czxid: u64) -> bool {
         self.all.values().any(|scope| scope.view.fencing_token().czxid() == czxid)
+    }
+
+    /// Whether several guards that are there have a token: one was acquired inside of another, though that is noted as
+    /// another one since it was to step down and did not.
+    pub(super) fn share(&self, token: FencingToken) -> bool {
+        self.held().filter(|scope| scope.view.fencing_token() == token).count() > 1
     }
 
     /// Those whose guards are there.
