@@ -11,7 +11,7 @@ use crate::workload::{BESIDE, Family, Layout, LockPlan};
 pub(super) const UNDER_WAY: u64 = 150_000;
 
 /// How long after a grant its caller learns of it, at most: its task is woken, and polled.
-const TOLD: u64 = 5_000;
+pub(super) const TOLD: u64 = 5_000;
 
 /// The grants on one node, one after the other.
 #[derive(Debug)]

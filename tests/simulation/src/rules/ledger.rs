@@ -7,6 +7,7 @@ use zklock_core::base::token::FencingToken;
 use zklock_core::guard::view::GuardView;
 
 use super::Rule;
+use super::asked::Asked;
 use super::asking::{Ask, Asking, Claim};
 use super::closed::Left;
 use super::entering::Entering;
@@ -155,6 +156,8 @@ pub(super) struct State {
     pub(super) left_stepping_down: BTreeSet<u64>,
     /// The nodes that a release has left, until it is known to whom.
     pub(super) passing: Vec<Passing>,
+    /// Those whose holders were asked to let go, by their czxids.
+    pub(super) asked_to: BTreeMap<u64, Asked>,
     /// Those of which the log has said that they were lost, by their czxids.
     pub(super) told_lost: BTreeSet<u64>,
     /// When it said so last of a node at a path.
@@ -301,6 +304,9 @@ impl Ledger {
         }
         if !again && self.lock().spoiled.contains(&token.czxid()) {
             self.fail(super::VALID, format!("{who} got {path}, which its last holder had lost"));
+        }
+        if !again {
+            self.check_asked(who, &entry, &path);
         }
         let there = valid && gone.is_none();
         if valid && !again {
@@ -537,6 +543,7 @@ impl Drop for Holding {
             if alone && !is_over && !entry.view.is_valid() {
                 self.ledger.lock().spoiled.insert(held.token.czxid());
             }
+            self.ledger.lets_go_if_asked(&held);
             if held.entry.process.is_alive() {
                 self.ledger.let_go_of(held.entry.lock, &held.path);
                 self.ledger.lingers(&held);

@@ -1,5 +1,6 @@
 //! What must hold in every schedule, each rule with the sentence of the documentation that it is.
 
+mod asked;
 mod asking;
 mod back;
 mod check;
@@ -85,6 +86,8 @@ rules! {
     ENDED = "end-is-told", "Resolves when the lock is lost, when its time is over, and when the guard is dropped or released.";
     /// Who is asked to let go learns it.
     WISH = "wish-is-told", "watches the holder's own node from the grant on, so that the holder learns at once that it is asked to release | it learns within a heartbeat";
+    /// Who is asked to let go lets nobody else of its process in.
+    ASKED_TO = "asked-lets-nobody-in", "Until it has done so, its process grants the lock to no other of its tasks, not even to a reader beside readers";
     /// Who asked first is served first, where that is promised.
     ORDER = "order", "gives each waiting task a node of its own: strictly first come, first served among all processes, and slower.";
     /// A lock is busy only if somebody held it or was ahead.
@@ -227,6 +230,7 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
     LAYOUTS,
     CLOSED,
     UNUSED,
+    ASKED_TO,
     UPGRADE,
     TOGETHER,
     LET_GO,
