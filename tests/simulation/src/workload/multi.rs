@@ -28,7 +28,7 @@ impl Task {
         }
     }
 
-    /// Asks for all locks at once, in any order.
+    /// Asks for all locks at once, each process in an order of its own.
     pub(super) async fn take_all(&self) {
         let world = self.process.world();
         let wait = Some((Duration::from_millis([50, 2_000][self.choose(2) as usize]), 1));
@@ -41,6 +41,8 @@ impl Task {
         if members.is_empty() {
             return;
         }
+        let first = self.process.id().0 as usize % members.len();
+        members.rotate_left(first);
         let locks = members.iter().map(|(_, _, asked)| asked.clone());
         let all = match MultiLock::new(locks) {
             Ok(all) => all,
