@@ -21,8 +21,6 @@ pub(super) struct Chain {
     grants: Vec<Option<u64>>,
     /// Whether nothing had gone wrong for some time when it was granted.
     calm: bool,
-    /// Whether its holder let go of it.
-    released: bool,
 }
 
 impl Ledger {
@@ -55,17 +53,17 @@ impl Ledger {
             }
             return self.check_turn(who, entry, path, &grants);
         }
+        self.check_delay(who, entry, path);
         let mut state = self.lock();
         let old = state.chains.remove(&entry.lock);
         let (chain, old) = match old {
             Some(mut chain) if chain.path == path => {
                 chain.grants.push(noted);
-                chain.released = false;
                 (chain, None)
             }
             old => {
                 let (path, calm) = (path.to_owned(), self.calm_for(self.timeout));
-                (Chain { path, grants: vec![Some(now)], calm, released: false }, old)
+                (Chain { path, grants: vec![Some(now)], calm }, old)
             }
         };
         let grants = chain.grants.clone();
@@ -82,20 +80,11 @@ impl Ledger {
         let Some(old) = old else { return };
         let Some(first) = old.grants[0] else { return };
         // Whatever becomes of its holder and of its session; but outsiders may delete the mark.
-        let untouched = self.store.deleted_at(entry.lock).is_none();
+        let born = self.store.ensemble().life(&old.path, None).map_or(0, |life| life.born);
+        let untouched = self.store.deleted_at(entry.lock).is_none_or(|at| at < born);
         if old.calm && untouched && now + TOLD < first + plan.hold() {
             let what = format!("{who} got {path} {} µs after another one", now - first);
             self.fail(super::HOLD, what);
-        }
-        let delay = plan.delay();
-        if delay > 0
-            && !old.released
-            && self.store.deleted_at(entry.lock).is_none()
-            && let Some((at, Ended::Expired | Ended::ByOthers)) = self.store.end_of(&old.path, None)
-            && now + 2_000 < at + delay
-        {
-            let what = format!("{who} got {path} {} µs after the loss of another", now - at);
-            self.fail(super::DELAY, what);
         }
     }
 
@@ -291,12 +280,5 @@ impl Ledger {
     /// Forgets since when a node is held: longer than its holder knows.
     pub fn is_older(&self, lock: usize) {
         self.lock().chains.remove(&lock);
-    }
-
-    /// The holder of a node lets go of it.
-    pub(super) fn let_go_of(&self, lock: usize, path: &str) {
-        if let Some(chain) = self.lock().chains.get_mut(&lock).filter(|chain| chain.path == path) {
-            chain.released = true;
-        }
     }
 }

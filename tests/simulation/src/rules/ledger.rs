@@ -10,6 +10,7 @@ use super::Rule;
 use super::asked::Asked;
 use super::asking::{Ask, Asking, Claim};
 use super::closed::Left;
+use super::delays::Alone;
 use super::entering::Entering;
 use super::grants::Chain;
 use super::kept_out::{Answered, Caller};
@@ -127,6 +128,8 @@ pub(super) struct State {
     pub(super) asked: BTreeMap<(usize, ProcessId), u64>,
     /// The grants on one node after the other.
     pub(super) chains: BTreeMap<usize, Chain>,
+    /// Who had each lock alone last that rests after a loss.
+    pub(super) alone: BTreeMap<usize, Alone>,
     /// When each permit was granted, by the path of its node.
     pub(super) permits: BTreeMap<String, Vec<Option<u64>>>,
     /// When each process has handed a permit of a lock on.
@@ -545,7 +548,7 @@ impl Drop for Holding {
             }
             self.ledger.lets_go_if_asked(&held);
             if held.entry.process.is_alive() {
-                self.ledger.let_go_of(held.entry.lock, &held.path);
+                self.ledger.needs_no_delay(held.entry.lock, held.token.czxid());
                 self.ledger.lingers(&held);
             }
             drop(held);

@@ -5,6 +5,7 @@ mod asking;
 mod back;
 mod check;
 mod closed;
+mod delays;
 mod elsewhere;
 mod entering;
 mod free;
