@@ -407,6 +407,27 @@ impl Ensemble {
         })
     }
 
+    /// Whether a node below a path, with the name of a contender, was there when this one was made below it, and for so
+    /// long beside it.
+    pub fn had_to_wait(
+        &self,
+        below: &str,
+        contends: fn(&str) -> bool,
+        node: &Life,
+        long: u64,
+    ) -> bool {
+        self.0.look(|machine| {
+            let mut lives = machine.journal.lives().iter().rev();
+            lives.any(|life| {
+                let before = life.owner != 0 && life.czxid < node.czxid;
+                let name = life.path.strip_prefix(below);
+                before
+                    && life.gone.is_some_and(|(at, _)| at > node.born + long)
+                    && name.is_some_and(|name| !name.contains('/') && contends(name))
+            })
+        })
+    }
+
     /// Whether an outsider who only interferes has overwritten a node since then.
     pub fn overwritten(&self, path: &str, since: u64) -> bool {
         self.0.look(|machine| machine.journal.overwritten(path).is_some_and(|at| at >= since))

@@ -8,7 +8,7 @@ use super::grants::UNDER_WAY;
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::{Ended, MOST_LOCKS};
-use crate::workload::{Family, Layout};
+use crate::workload::{BESIDE, Family, Layout};
 
 /// How often everything is looked at while nothing happens, in microseconds.
 const LOOK: u64 = 500;
@@ -282,7 +282,8 @@ impl Ledger {
     /// Whether the node of a guard that somebody deleted has been watched for some time, and nothing was missing.
     pub(super) fn hears_at_once(&self, held: &Held, (at, disturbed): (u64, u64)) -> bool {
         let is_revocable = self.plans[held.entry.lock].is_revocable();
-        let unwatched = if is_revocable { 0 } else { self.timeout / 4 };
+        let at_once = is_revocable || self.has_waited(held, disturbed);
+        let unwatched = if at_once { 0 } else { self.timeout / 4 };
         // The time of a reader that was a writer goes on.
         let watched = (held.first + unwatched).max(held.since) + UNDER_WAY < at;
         let calm = disturbed == 0 || disturbed + self.timeout < at;
@@ -290,7 +291,32 @@ impl Ledger {
             && calm
             && !held.entry.has_other_nodes()
             && !self.store.is_killed(held.owner)
-            && !self.store.is_one_unheard(2 * self.timeout)
+            && !self.may_be_unheard(held)
+    }
+
+    /// Whether a notification of its node may have been swallowed. A reader that was a writer has the token of another node.
+    fn may_be_unheard(&self, held: &Held) -> bool {
+        let ensemble = self.store.ensemble();
+        match ensemble.life(&held.path, Some(held.token.czxid() as i64)) {
+            Some(life) => ensemble.is_unheard(&life),
+            None => self.store.is_one_unheard(2 * self.timeout),
+        }
+    }
+
+    /// Whether the node of a mutex had to wait in ZooKeeper's queue, so that it is watched, and no answer was missing since.
+    /// In kazoo's layout it is watched later, and whoever waits for the only node has none.
+    fn has_waited(&self, held: &Held, disturbed: u64) -> bool {
+        let plan = &self.plans[held.entry.lock];
+        if plan.family != Family::Mutex || matches!(plan.layout, Layout::Kazoo | Layout::OneNode) {
+            return false;
+        }
+        let ensemble = self.store.ensemble();
+        let life = ensemble.life(&held.path, Some(held.token.czxid() as i64));
+        let contends = |name: &str| !name.starts_with(BESIDE);
+        life.is_some_and(|life| {
+            let calm = disturbed == 0 || disturbed + self.timeout < life.born;
+            calm && ensemble.had_to_wait(&plan.queue(), contends, &life, UNDER_WAY)
+        })
     }
 
     /// Whether somebody deleted an earlier node at the path of one that its own session deleted then: "unless a
@@ -301,17 +327,21 @@ impl Ledger {
         recurs && stranger.is_some_and(|deleted| at <= deleted + UNDER_WAY)
     }
 
-    /// Who is asked to let go learns it within a heartbeat.
+    /// Who is asked to let go learns it within a heartbeat, or at once.
     fn wish(&self, held: &Held, (now, disturbed): (u64, u64)) -> Option<(Rule, String)> {
         let wished = held.wished.filter(|_| held.gone.is_none())?;
         let calm = disturbed == 0 || disturbed + self.timeout < wished;
-        let late = calm && now > wished + self.timeout / 6 + 100_000;
+        if !calm || now <= wished + AT_ONCE || held.entry.view.is_revoked() {
+            return None;
+        }
+        let at_once = self.plans[held.entry.lock].is_revocable()
+            && self.hears_at_once(held, (wished, disturbed));
+        let late = at_once || now > wished + self.timeout / 6 + AT_ONCE;
         // A wish that another outsider overwrote before it was read is a wish no more.
         if late && self.store.ensemble().overwritten(&held.path, wished) {
             return None;
         }
-        let family = self.plans[held.entry.lock].family;
-        if late && !matches!(family, Family::Permits(_)) && !held.entry.view.is_revoked() {
+        if late {
             let what = format!("{}: asked {} ms ago", held.path, (now - wished) / 1_000);
             return Some((super::WISH, what));
         }
