@@ -17,7 +17,7 @@ const LOOK: u64 = 500;
 const MOMENT: u64 = 10;
 
 /// A task that is woken runs by then.
-const SOON: u64 = 50_000;
+pub(super) const SOON: u64 = 50_000;
 
 /// How long a notification takes at most.
 const AT_ONCE: u64 = 100_000;
@@ -71,6 +71,9 @@ impl Ledger {
             }
             found = found.or_else(|| self.loss(held, valid, now));
             if let Some(lost) = held.lost {
+                if !state.closing.contains(&held.entry.process.id()) {
+                    found = found.or_else(|| self.unlogged(held, lost, &state.told_lost));
+                }
                 state.losses.entry(held.token.czxid()).or_insert(lost);
             }
             if !valid {
@@ -158,6 +161,10 @@ impl Ledger {
             (false, None) => {
                 held.lost = Some(now);
                 self.world.say(|| format!("the guard of {} is not valid any more", held.path));
+                if !held.entry.view.remaining().is_zero() {
+                    let what = format!("{}: not valid, and time is left", held.path);
+                    return Some((super::LOST, what));
+                }
                 let early = now + SOON < held.until
                     && held.gone.is_none()
                     && !self.store.is_killed(held.owner);

@@ -1,11 +1,13 @@
 //! What the log says.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Rule;
+use super::check::SOON;
 use super::kept_out::Caller;
-use super::ledger::{Ledger, State};
+use super::ledger::{Held, Ledger, State};
 
 /// A line of the log.
 #[derive(Debug)]
@@ -70,6 +72,23 @@ impl Ledger {
             }
             _ => None,
         }
+    }
+
+    /// A guard has told of its loss for some time, and the log has not. Where a time is over, nothing is lost.
+    pub(super) fn unlogged(
+        &self,
+        held: &Held,
+        lost: u64,
+        told_lost: &BTreeSet<u64>,
+    ) -> Option<(Rule, String)> {
+        let (czxid, late) = (held.token.czxid(), self.world.now().saturating_sub(lost));
+        let is_told = late <= SOON || told_lost.contains(&czxid);
+        if is_told || held.entry.has_other_nodes() || self.plans[held.entry.lock].most().is_some() {
+            return None;
+        }
+        // A reader that was a writer has the token of another node.
+        let is_known = self.only_life(&held.path) == Some(czxid);
+        is_known.then(|| (super::LOGGED_ONCE, format!("{} is lost, for {late} µs", held.path)))
     }
 
     /// The czxid of the node that was last at a path, where no other one can have been meant.
