@@ -187,9 +187,13 @@ impl Scene {
         let crashed = accounts.len() > profile.processes as usize;
         // One of two that go on side by side is dropped with the other.
         let beside = profile.deep || profile.doors || profile.rare;
-        for (process, account) in accounts {
-            let dropped = (!crashed && !beside).then(|| workload::dropped(process));
-            self.crew.ledger.check_told(&account, dropped);
+        for (process, account) in &accounts {
+            let dropped = (!crashed && !beside).then(|| workload::dropped(*process));
+            self.crew.ledger.check_told(account, dropped, crashed);
+        }
+        if is_observed(profile) && !crashed {
+            let accounts = accounts.iter().map(|(_, account)| &**account);
+            self.crew.ledger.check_losses_told(accounts);
         }
     }
 

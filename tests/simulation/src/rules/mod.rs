@@ -199,6 +199,8 @@ rules! {
     CANCELLED = "cancelled-by-its-caller", "A caller gave up its wait: the future of its acquire was dropped.";
     /// Observers are told of a release for each grant, and of no other.
     RELEASED_ONCE = "released-once", "A lock was released. If `error` is `None`, the lock has passed to the next waiter of this process, or its node is deleted";
+    /// Observers are told of the loss of each held lock.
+    LOSSES_TOLD = "losses-are-told", "A lock was lost while it was held.";
     /// The log tells of the loss of a held lock once.
     LOGGED_ONCE = "log-tells-once", "\"a held lock was lost\", with the lock, the path and the reason, once, whoever notices it first";
     /// The log does not say of a held lock that nobody held it.

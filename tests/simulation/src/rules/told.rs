@@ -1,6 +1,6 @@
 //! What observers are told, beside what callers did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ struct Heard {
     grants: BTreeMap<(Arc<str>, FencingToken), (u32, u32)>,
     /// What was released more often than it was granted.
     twice: Option<String>,
+    /// The nodes that were lost while they were held, by their czxids.
+    lost: BTreeSet<u64>,
     /// Whether events are missing.
     missed: bool,
     /// Whether nothing more is told.
@@ -55,6 +57,9 @@ impl Account {
                     heard.twice = Some(format!("{lock} with token {token}"));
                 }
             }
+            Event::Lost { czxid, token: Some(_), .. } => {
+                heard.lost.insert(*czxid);
+            }
             Event::Dropped { .. } => heard.missed = true,
             _ => {}
         }
@@ -80,8 +85,8 @@ impl Drop for Listener {
 
 impl Ledger {
     /// When a session is closed, looks at what its observer was told. Callers have dropped so many acquires, if all of them
-    /// were counted.
-    pub fn check_told(&self, account: &Account, dropped: Option<u64>) {
+    /// were counted. A process that has crashed tells nothing more.
+    pub fn check_told(&self, account: &Account, dropped: Option<u64>, crashed: bool) {
         let heard = account.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = account.1.wait_timeout_while(heard, DELIVERED, |heard| !heard.over);
         let (heard, _) = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -91,10 +96,35 @@ impl Ledger {
         if let Some(twice) = &heard.twice {
             self.fail(super::RELEASED_ONCE, format!("{twice} is released once more"));
         }
+        let mut grants = heard.grants.iter().filter(|_| !crashed);
+        if let Some(((lock, token), (granted, released))) =
+            grants.find(|(_, (granted, released))| granted > released)
+        {
+            let what = format!("{lock} with token {token}: {granted} grants, {released} releases");
+            self.fail(super::RELEASED_ONCE, what);
+        }
         let cancelled = heard.cancelled;
         if let Some(dropped) = dropped.filter(|dropped| cancelled > *dropped) {
             let what = format!("{cancelled} were told to be, and {dropped} calls were dropped");
             self.fail(super::CANCELLED, what);
+        }
+    }
+
+    /// When all sessions are closed, looks whether their observers were told of each loss that the log tells.
+    pub fn check_losses_told<'a>(&self, accounts: impl Iterator<Item = &'a Account>) {
+        let mut lost = BTreeSet::new();
+        for account in accounts {
+            let heard = account.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if heard.missed || !heard.over {
+                return;
+            }
+            lost.extend(&heard.lost);
+        }
+        let untold = self.lock().told_lost.difference(&lost).next().copied();
+        if let Some(czxid) = untold {
+            let what =
+                format!("the log tells of the loss of {czxid:x}, and observers hear nothing");
+            self.fail(super::LOSSES_TOLD, what);
         }
     }
 }
