@@ -47,7 +47,9 @@ impl Machine for Host {
     }
 
     fn wall_clock(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + BEGIN + Duration::from_micros(self.0.world().now())
+        let (begin, since) = (SystemTime::UNIX_EPOCH + BEGIN, self.0.wall());
+        let far = Duration::from_micros(since.unsigned_abs());
+        if since < 0 { begin - far } else { begin + far }
     }
 
     fn place(&self) -> u64 {
@@ -60,5 +62,25 @@ impl Machine for Host {
 
     fn process(&self) -> (String, u32) {
         ("simulated".to_owned(), self.0.id().0 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chooser::Chooser;
+    use crate::executor::World;
+
+    #[test]
+    fn wall_clocks_are_wrong_without_others() {
+        let world = World::new(Chooser::replay(Vec::new()), false);
+        let (ahead, behind, right) = (world.process(), world.process(), world.process());
+        ahead.set_ahead(1_000_000);
+        behind.set_ahead(-1_000_000);
+        let wall = |process| Host::of(process).wall_clock();
+        let second = Duration::from_secs(1);
+        assert_eq!(wall(&ahead), wall(&right) + second);
+        assert_eq!(wall(&behind), wall(&right) - second);
+        assert_eq!(ahead.nanos(), right.nanos());
     }
 }

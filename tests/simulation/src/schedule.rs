@@ -18,7 +18,7 @@ use crate::log;
 use crate::profile::{Faults, Profile};
 use crate::rules::{self, Account, Ledger, Violation};
 use crate::store::Store;
-use crate::workload::{self, Crew, LockPlan, RIGHTS};
+use crate::workload::{self, Corner, Crew, LockPlan, RIGHTS};
 
 /// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds. The last is what
 /// is usual, and longer than everything for which the library waits however long sessions are.
@@ -34,6 +34,10 @@ const PATIENCE: u64 = 10;
 
 /// After so long in a queue, a waiter asks the leader about the node at its head.
 const LONG_WAIT: u64 = 5_000_000;
+
+/// How far the wall clocks of the processes are ahead of those of the servers, by turns, in microseconds: so those of
+/// any two differ. What a corner shows of marks is by a clock that agrees.
+const AHEAD: [i64; 3] = [3_600_000_000, -3_600_000_000, 0];
 
 /// What a schedule showed.
 #[derive(Clone, Debug)]
@@ -130,6 +134,9 @@ impl Scene {
             let most = i32::try_from(profile.drift).unwrap_or(i32::MAX);
             let drift = [0, most, -most, most / 4, -most / 4][self.world.choose(5) as usize];
             process.set_drift(drift);
+        }
+        if profile.corner != Some(Corner::Shown) {
+            process.set_ahead(AHEAD[process.id().0 as usize % AHEAD.len()]);
         }
         let (label, timeout) = (self.world.unique(), Duration::from_micros(self.crew.timeout));
         let mut connecting = Connecting { label, ..Connecting::new(timeout) };

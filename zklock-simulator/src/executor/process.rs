@@ -115,6 +115,16 @@ impl Process {
         self.world.set_drift(self.id, millionths);
     }
 
+    /// Sets its wall clock ahead of those of the servers by so many microseconds, or behind where it is negative.
+    pub fn set_ahead(&self, micros: i64) {
+        self.world.set_ahead(self.id, micros);
+    }
+
+    /// How long ago the world began by its wall clock, in microseconds.
+    pub(crate) fn wall(&self) -> i64 {
+        self.world.wall(self.id)
+    }
+
     /// What its clock shows, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.world.local_nanos(self.id)

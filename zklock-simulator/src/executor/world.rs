@@ -70,6 +70,8 @@ struct Group {
     parked: Vec<u32>,
     tasks: usize,
     drift: i64,
+    /// How far its wall clock is ahead, in microseconds.
+    ahead: i64,
     /// Those of its tasks that have chosen something, in the order in which they began to.
     choosing: Vec<u32>,
     /// Where it was when its rate was set: a moment of the world, and what the clock showed.
@@ -338,6 +340,16 @@ impl World {
         let process = core.process_mut(id);
         process.rated = (now, process.nanos(now));
         process.drift = i64::from(millionths);
+    }
+
+    pub(super) fn set_ahead(&self, id: ProcessId, micros: i64) {
+        self.lock().process_mut(id).ahead = micros;
+    }
+
+    pub(super) fn wall(&self, id: ProcessId) -> i64 {
+        let core = self.lock();
+        let now = i64::try_from(core.now).unwrap_or(i64::MAX);
+        now.saturating_add(core.process(id).ahead)
     }
 
     pub(super) fn local_nanos(&self, id: ProcessId) -> u64 {
