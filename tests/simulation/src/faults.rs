@@ -10,7 +10,7 @@ use crate::executor::{Process, World};
 use crate::profile::Faults;
 use crate::rules::ASKED;
 use crate::schedule::Scene;
-use crate::workload::{BESIDE, Layout, MOST_PERMITS};
+use crate::workload::{BESIDE, Layout, LockPlan, MOST_PERMITS};
 
 /// A fault: from when, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -506,10 +506,14 @@ fn set_limit(scene: &Arc<Scene>, lock: usize, limit: u32) {
     let plan = &scene.crew.locks[lock];
     if plan.limited_at {
         scene.store.meddle();
-        let path = format!("/zklock/{}", plan.limit_node());
-        let data = limit.to_be_bytes().to_vec();
-        scene.store.ensemble().outsider(Operation::Set { path, data });
+        write_limit(scene, plan, limit);
     }
+}
+
+fn write_limit(scene: &Scene, plan: &LockPlan, limit: u32) {
+    let path = format!("/zklock/{}", plan.limit_node());
+    let data = limit.to_be_bytes().to_vec();
+    scene.store.ensemble().outsider(Operation::Set { path, data });
 }
 
 /// Another program makes the directory of kazoo's semaphore anew, and does not write the limit into it yet. That is in
@@ -625,9 +629,7 @@ fn block(
 /// Ends what is still wrong, and says so.
 pub(crate) fn end(scene: &Arc<Scene>) {
     scene.world.say(|| "no more faults".to_owned());
-    if scene.store.faults() > 0 {
-        scene.store.disturb(0);
-    }
+    scene.store.ends();
     scene.store.ensemble().set_weather(scene.weather(false));
     for lock in 0..scene.crew.locks.len() {
         raise_limit(scene, lock);
@@ -637,8 +639,13 @@ pub(crate) fn end(scene: &Arc<Scene>) {
 
 /// Gives a semaphore as many permits as anybody wants, as soon as there is a leader who writes it down.
 fn raise_limit(scene: &Arc<Scene>, lock: usize) {
+    let plan = &scene.crew.locks[lock];
+    if !plan.limited_at {
+        return;
+    }
     if scene.store.ensemble().leader().is_some() {
-        return set_limit(scene, lock, MOST_PERMITS);
+        scene.store.gives_more();
+        return write_limit(scene, plan, MOST_PERMITS);
     }
     let again = scene.clone();
     later(&scene.world, 10_000, move || raise_limit(&again, lock));

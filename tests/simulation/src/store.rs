@@ -81,10 +81,28 @@ impl Store {
         done.missed = done.missed.max(done.until);
     }
 
+    /// Notes that what goes wrong ends now, each in its own way, as far as there was any of it. That is no fault.
+    pub fn ends(&self) {
+        self.tally();
+        let now = self.world.now();
+        let mut done = self.lock();
+        let Done { until, unanswered, hard, missed, .. } = &mut *done;
+        for at in [until, unanswered, hard, missed].into_iter().filter(|at| **at > 0) {
+            *at = now.max(*at);
+        }
+    }
+
     /// Notes something that an outsider does: the network is as it was.
     pub fn meddle(&self) {
         self.refuses();
         self.lock().interfered = Some(self.world.now());
+    }
+
+    /// Notes that an outsider gives more to all who wait, at the end. That is no fault.
+    pub fn gives_more(&self) {
+        let now = self.world.now();
+        let mut done = self.lock();
+        (done.meddled, done.interfered) = (Some(now), Some(now));
     }
 
     /// Notes that something is not allowed any more: it is answered all the same.
