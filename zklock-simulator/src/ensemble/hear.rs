@@ -34,6 +34,7 @@ impl Machine {
             };
         }
         client.last_receive = self.now;
+        self.known.hears(client.process.0, self.now);
         // Of its connection a client hears from the system first, and then from the server.
         if !matches!(frame, ToClient::Accepted) {
             self.is_back(client.session, wire);

@@ -39,6 +39,8 @@ pub(super) struct Known {
     unheard: BTreeMap<i64, Vec<(u64, String)>>,
     /// When answers were swallowed on the way to each process, other than lists, or its connection broke without them.
     swallowed: BTreeMap<u32, Vec<u64>>,
+    /// When each process heard something of a server last, by its number.
+    heard: Vec<Option<u64>>,
 }
 
 /// A list of the children of a node.
@@ -61,6 +63,15 @@ pub(super) fn may_not(error: &RequestError) -> bool {
 }
 
 impl Known {
+    /// A client of a process hears something of its server.
+    pub(super) fn hears(&mut self, process: u32, now: u64) {
+        let process = process as usize;
+        if self.heard.len() <= process {
+            self.heard.resize(process + 1, None);
+        }
+        self.heard[process] = Some(now);
+    }
+
     /// A leader refuses the deletion of a node.
     pub(super) fn refuses(&mut self, path: String) {
         self.stuck.insert(path);
@@ -196,6 +207,12 @@ impl Ensemble {
             let of_it = refused.filter(|(session, _)| machine.is_of(**session, process));
             of_it.map(|(_, told)| told.len()).sum()
         })
+    }
+
+    /// When a process heard something of a server last, whatever it was.
+    pub fn heard(&self, process: &Process) -> Option<u64> {
+        let process = process.id().0 as usize;
+        self.0.look(|machine| machine.known.heard.get(process).copied().flatten())
     }
 
     /// Whether a session of a process was told since then that it may not do something.

@@ -22,6 +22,7 @@ mod passed;
 mod scopes;
 mod told;
 mod turns;
+mod unheard;
 
 pub use asking::Asking;
 pub use kept_out::Caller;

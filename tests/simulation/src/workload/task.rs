@@ -372,6 +372,7 @@ impl Task {
                     self.crew.ledger.check_identifier(&self.name, lock, &self.process, &error);
                 }
                 self.judge_of(plan, &error, Some(how));
+                self.crew.ledger.check_heard(&self.name, &asking, paused, &error);
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }
             None => self.say(|| "is dropped".to_owned()),
