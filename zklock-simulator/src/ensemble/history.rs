@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::control::Ensemble;
 use super::journal::{Gone, Life};
 use super::machine::Machine;
+use super::quorum::EPOCH;
 use super::tree::PLANTED;
 use crate::executor::Process;
 
@@ -50,6 +51,15 @@ impl Ensemble {
     /// The data of a node, as that server knows it.
     pub fn data(&self, path: &str) -> Option<Vec<u8>> {
         self.0.look(|machine| machine.newest().tree.node(path).map(|node| node.data.to_vec()))
+    }
+
+    /// The same, and when that was written, to the millisecond.
+    pub fn written(&self, path: &str) -> Option<(Vec<u8>, u64)> {
+        self.0.look(|machine| {
+            let node = machine.newest().tree.node(path)?;
+            let at = u64::try_from(node.mtime - EPOCH).unwrap_or_default() * 1_000;
+            Some((node.data.to_vec(), at))
+        })
     }
 
     /// The nodes of others at a path that sessions of this process have deleted since then.

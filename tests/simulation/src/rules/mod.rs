@@ -17,6 +17,7 @@ mod ledger;
 mod left_alone;
 mod lingering;
 mod log;
+mod lowered;
 mod others;
 mod passed;
 mod scopes;
@@ -124,6 +125,8 @@ rules! {
     NEXT = "next-at-once", "The holder's node is deleted by somebody | the next is granted the lock at once";
     /// Permits that somebody waits for are not left free.
     RAISED = "room-is-used", "Waiters obey a new number at once.";
+    /// Who is granted a permit obeys the limit that is in ZooKeeper.
+    LOWERED = "limit-is-obeyed", "Waiters obey a new number at once. Within a process, permits are still passed on until the limit of `handoffs` is reached";
     /// Who is told that a lock is busy is told by whom.
     NAMED = "holder-is-named", "somebody else holds the lock | try later; `holder()` says who, if it is known";
     /// A lock that lingers is kept.

@@ -9,6 +9,7 @@ use futures_lite::FutureExt as _;
 use zklock_core::base::error::LockError;
 use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::coordinator::operation::Operation;
+use zklock_core::guard::view::GuardView;
 use zklock_core::layout::Kazoo;
 use zklock_core::lock::{AnyGuard, AnyLock};
 use zklock_core::run::template::ZkLockTemplate;
@@ -362,7 +363,7 @@ impl Task {
         }
         match answer {
             Some(Ok(guard)) => {
-                self.check_limit(lock, &asked);
+                self.check_limit(lock, (&asked, share.0), &guard.view());
                 self.hold(lock, share, guard, asking).await;
             }
             Some(Err(error)) => {
@@ -421,7 +422,7 @@ impl Task {
         let start = (self.process.nanos(), self.process.pauses());
         let begun = AtomicU32::new(0);
         let ended = AtomicBool::new(false);
-        let body = async |view: zklock_core::guard::view::GuardView| {
+        let body = async |view: GuardView| {
             self.check_deadline(start, timeout * tries);
             if begun.fetch_add(1, Ordering::Relaxed) > 0 {
                 self.crew.ledger.fail(rules::BODY, format!("{}: it runs again", self.name));
@@ -472,8 +473,9 @@ impl Task {
         }
     }
 
-    /// Where the limit of a semaphore is in ZooKeeper, all have the same.
-    fn check_limit(&self, lock: usize, asked: &AnyLock) {
+    /// Where the limit of a semaphore is in ZooKeeper, all have the same, and obey it.
+    fn check_limit(&self, lock: usize, (asked, share): (&AnyLock, u32), view: &GuardView) {
+        self.crew.ledger.check_lowered(&self.name, (lock, &self.process), share, view);
         if let (AnyLock::Permits(asked, _), Layout::Kazoo) = (asked, self.crew.locks[lock].layout) {
             // Its number is given here, and not read.
             let limit = asked.limit().unwrap_or_default();
@@ -553,7 +555,7 @@ impl Task {
         match asked.acquire().await {
             Ok(guard) => {
                 drop(asking);
-                self.check_limit(lock, &asked);
+                self.check_limit(lock, (&asked, share.0), &guard.view());
                 let holding = self.note(lock, share, guard.view(), None);
                 self.sleep(1_000).await;
                 drop(holding);
