@@ -199,6 +199,8 @@ rules! {
     SHARED = "readers-share", "Readers of one process share one node in ZooKeeper, until a writer of this process waits";
     /// The guard of a lock that was lost says so when it is released.
     SAYS_LOST = "release-says-lost", "[`ErrorKind::Lost`] if the lock was lost before, unless a nested call holds it as well: then that call gets the error when it ends";
+    /// Nothing is written under a lock whose node is gone, and who writes is told so.
+    FENCED = "fenced-writes", "A guard's `fenced()` writes to ZooKeeper only while the lock is held.";
     /// Observers are told of those calls that their callers gave up, and of no others.
     CANCELLED = "cancelled-by-its-caller", "A caller gave up its wait: the future of its acquire was dropped.";
     /// Observers are told of a release for each grant, and of no other.
@@ -250,6 +252,7 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
     INSIDE,
     SPINS,
     SAYS_LOST,
+    FENCED,
     CANCELLED,
     RELEASED_ONCE,
     LOGGED_ONCE,
@@ -258,5 +261,5 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
 /// What holds however long answers take: the rest is about what is done soon.
 pub const FROM_AFAR: &[Rule] = &[
     EXCLUSION, IN_TIME, VALID, FOR_GOOD, LOST, TOKENS, ERROR, BODY, SERVED, CLEAN, REASON, ENDED,
-    LEASE, MOST, DELAY, ROOM, NESTED, UPGRADE, TOGETHER, KEPT_OUT, PANIC, SPINS,
+    LEASE, MOST, DELAY, ROOM, NESTED, UPGRADE, TOGETHER, KEPT_OUT, FENCED, PANIC, SPINS,
 ];

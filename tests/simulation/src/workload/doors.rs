@@ -380,36 +380,6 @@ impl Task {
         again.map(drop)
     }
 
-    /// Writes to a node under the lock, and only while it is held.
-    async fn write_under(&self, call: &Call<'_>) -> Result<(), LockError> {
-        let lock = call.session.mutex(format!("doors/{}", call.name))?.with_options(call.options);
-        let guard = AnyGuard::Mutex(lock.acquire_tries().await?);
-        let path = format!("/fenced-{}", call.name);
-        let fenced = guard.fenced();
-        if fenced.set("no path", b"").await.is_ok() {
-            self.crew.ledger.fail(rules::ERROR, format!("{}: wrote nowhere", self.name));
-        }
-        if let Some(cut) = self.cut(6) {
-            // Perhaps it has taken effect.
-            drop(cut_short(self.process.world(), fenced.create(&path, b"1"), Some(cut)).await);
-            call.has_begun();
-            return guard.release().await;
-        }
-        fenced.create(&path, b"1").await?;
-        fenced.set(&path, b"2").await?;
-        fenced.delete(&path).await?;
-        match fenced.set(&path, b"3").await {
-            Err(error) if error.kind() == ErrorKind::Refused => {}
-            Err(error) => return Err(error),
-            Ok(()) => {
-                let what = format!("{}: wrote to {path}, which is deleted", self.name);
-                self.crew.ledger.fail(rules::ERROR, what);
-            }
-        }
-        call.has_begun();
-        guard.release().await
-    }
-
     /// A guard that leaves its scope, and one that is asked what it is.
     async fn detach(&self, call: &Call<'_>) -> Result<(), LockError> {
         let name = format!("doors/{}", call.name);

@@ -4,6 +4,7 @@ mod anew;
 mod corners;
 mod deep;
 mod doors;
+mod fences;
 mod hold;
 mod looks;
 mod multi;
