@@ -199,6 +199,8 @@ rules! {
     SHARED = "readers-share", "Readers of one process share one node in ZooKeeper, until a writer of this process waits";
     /// The guard of a lock that was lost says so when it is released.
     SAYS_LOST = "release-says-lost", "[`ErrorKind::Lost`] if the lock was lost before, unless a nested call holds it as well: then that call gets the error when it ends";
+    /// What a body returns that had lost the lock by its end does not count, and its caller is told so.
+    DISCARDED = "discarded-when-lost", "The body ran to its end, perhaps without the lock in its last part. Its result was discarded.";
     /// Nothing is written under a lock whose node is gone, and who writes is told so.
     FENCED = "fenced-writes", "A guard's `fenced()` writes to ZooKeeper only while the lock is held.";
     /// Observers are told of those calls that their callers gave up, and of no others.
@@ -253,6 +255,7 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
     SPINS,
     SAYS_LOST,
     FENCED,
+    DISCARDED,
     CANCELLED,
     RELEASED_ONCE,
     LOGGED_ONCE,
@@ -261,5 +264,5 @@ pub const WITHOUT_CLOCKS: &[Rule] = &[
 /// What holds however long answers take: the rest is about what is done soon.
 pub const FROM_AFAR: &[Rule] = &[
     EXCLUSION, IN_TIME, VALID, FOR_GOOD, LOST, TOKENS, ERROR, BODY, SERVED, CLEAN, REASON, ENDED,
-    LEASE, MOST, DELAY, ROOM, NESTED, UPGRADE, TOGETHER, KEPT_OUT, FENCED, PANIC, SPINS,
+    LEASE, MOST, DELAY, ROOM, NESTED, UPGRADE, TOGETHER, KEPT_OUT, FENCED, DISCARDED, PANIC, SPINS,
 ];

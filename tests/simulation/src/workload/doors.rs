@@ -15,6 +15,7 @@ use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkL
 use zklock::{carry_sync, current, is_held_in_scope, zk_locked};
 use zklock_core::coordinator::operation::Operation;
 
+use super::bodies::AtomicRan;
 use super::polls::cut_short;
 use super::scares::scare;
 use super::task::Task;
@@ -31,6 +32,8 @@ pub(super) struct Call<'a> {
     pub(super) options: LockOptions,
     pub(super) name: String,
     begun: AtomicU32,
+    /// What became of its body.
+    ran: AtomicRan,
     /// When the call began, by the clock of its process, and how often that had been paused.
     since: (u64, u32),
     /// Whether one that need not take its lock takes it.
@@ -41,6 +44,7 @@ impl Call<'_> {
     /// The body of a guarded function.
     async fn body(&self) {
         self.has_begun();
+        self.ran.begins();
         self.task.check_deadline(self.since, WAIT * TRIES);
         let guard = current();
         let valid = guard.is_valid() && !guard.remaining().is_zero();
@@ -50,9 +54,11 @@ impl Call<'_> {
             self.task.crew.ledger.fail(rules::BODY, what);
         }
         self.task.panics();
+        let long = self.task.lose_in_a_body(&guard).unwrap_or_else(|| self.task.short());
         let ends = async { or(guard.lost(), guard.revoked()).await };
-        or(self.task.sleep(self.task.short()), ends).await;
+        or(self.task.sleep(long), ends).await;
         self.task.panics();
+        self.ran.ends(guard.is_valid());
     }
 
     /// The body begins, or what is done instead of it.
@@ -258,7 +264,8 @@ impl Task {
         let (door, session) = (self.choose(26), self.session.clone());
         let locks = door == 8 && self.choose(2) == 1;
         let since = (self.process.nanos(), self.process.pauses());
-        let call = Call { task: self, session, options, name, begun, since, locks };
+        let ran = AtomicRan::default();
+        let call = Call { task: self, session, options, name, begun, ran, since, locks };
         self.say(|| format!("comes in by door {door}"));
         let cut = self.cut(20);
         let coming_in = AssertUnwindSafe(self.by_door(door, &call)).catch_unwind();
@@ -276,6 +283,7 @@ impl Task {
         if begun == 0 && !matches!(door, 16 | 17 | 22..) {
             self.check_deadline(call.since, WAIT * TRIES);
         }
+        self.check_ran(&call.ran, answer.as_ref());
         match answer {
             Ok(()) if begun == 1 => {}
             Ok(()) => {

@@ -1,6 +1,7 @@
 //! What the tasks of the simulated processes do with the library.
 
 mod anew;
+mod bodies;
 mod corners;
 mod deep;
 mod doors;

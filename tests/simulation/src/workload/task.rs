@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_lite::FutureExt as _;
+use zklock_core::base::cancel_policy::OnLost;
 use zklock_core::base::error::LockError;
 use zklock_core::base::error_kind::ErrorKind;
 use zklock_core::coordinator::operation::Operation;
@@ -15,6 +16,7 @@ use zklock_core::lock::{AnyGuard, AnyLock};
 use zklock_core::run::template::ZkLockTemplate;
 use zklock_core::session::{Session, SessionBuilder};
 
+use super::bodies::AtomicRan;
 use super::corners::Together;
 use super::plan::{Family, Layout, LockPlan};
 use super::polls::{Cut, cut_off, cut_short, nervously};
@@ -402,7 +404,10 @@ impl Task {
     /// Runs a body under the lock.
     async fn execute(&self, lock: usize, timeout: Duration, tries: u32, cut: Option<Cut>) {
         let plan = &self.crew.locks[lock];
-        let options = plan.options.timeout(timeout).retries(tries);
+        // Then it goes on to its end, whether or not it still has the lock.
+        let finishes = self.choose(4) == 3;
+        let on_lost = if finishes { OnLost::Finish } else { OnLost::Cancel };
+        let options = plan.options.timeout(timeout).retries(tries).on_lost(on_lost);
         let template = ZkLockTemplate::new(self.session.clone()).with_options(options);
         // The driver of a template does not choose the layout of a semaphore.
         let permits = matches!(plan.family, Family::Permits(_));
@@ -421,8 +426,9 @@ impl Task {
         let answered = || drop(asking.lock().unwrap_or_else(PoisonError::into_inner).take());
         let start = (self.process.nanos(), self.process.pauses());
         let begun = AtomicU32::new(0);
-        let ended = AtomicBool::new(false);
+        let ran = AtomicRan::default();
         let body = async |view: GuardView| {
+            ran.begins();
             self.check_deadline(start, timeout * tries);
             if begun.fetch_add(1, Ordering::Relaxed) > 0 {
                 self.crew.ledger.fail(rules::BODY, format!("{}: it runs again", self.name));
@@ -430,14 +436,17 @@ impl Task {
             let process = self.process.clone();
             let lock_has_permits = plan.has_permits();
             let (again, who) = (false, self.acquirer());
+            let seen = view.view();
             let entry = Entry { lock, share, process, view, lock_has_permits, again, who };
             let holding = self.crew.ledger.granted(&self.name, entry, None);
             answered();
             self.panics();
             self.sleep(if self.crew.profile.bodies { self.duration() } else { self.short() }).await;
-            self.crew.ledger.check_body(&self.name, holding.id());
+            if !finishes {
+                self.crew.ledger.check_body(&self.name, holding.id());
+            }
             self.panics();
-            ended.store(true, Ordering::Relaxed);
+            ran.ends(seen.is_valid());
         };
         let world = self.process.world();
         let executing = AssertUnwindSafe(template.execute_with(plan.name, body)).catch_unwind();
@@ -457,9 +466,12 @@ impl Task {
             }
         };
         answered();
-        let (begun, ended) = (begun.into_inner(), ended.into_inner());
+        let begun = begun.into_inner();
+        if let Some(answer) = &answer {
+            self.check_ran(&ran, answer.as_ref());
+        }
         match answer {
-            Some(Ok(())) if begun == 1 && ended => {}
+            Some(Ok(())) if begun == 1 && ran.has_ended() => {}
             Some(Ok(())) => {
                 self.crew.ledger.fail(rules::BODY, format!("{}: Ok, body {begun}", self.name));
             }
