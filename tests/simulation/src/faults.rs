@@ -115,6 +115,21 @@ const REFUSALS: [Kind; 4] = [Kind::Refuse, Kind::Refuse, Kind::Limit, Kind::Clos
 
 const HELD: [Kind; 5] = [Kind::Protect, Kind::Protect, Kind::Delete, Kind::Set, Kind::Wish];
 
+const SEVERAL: [Kind; 12] = [
+    Kind::Hush,
+    Kind::Hush,
+    Kind::CutOff,
+    Kind::OneWay,
+    Kind::Pause,
+    Kind::Cut,
+    Kind::Blink,
+    Kind::Freeze,
+    Kind::ServerCrash,
+    Kind::Part,
+    Kind::Link,
+    Kind::Lose,
+];
+
 /// Plans the faults of a schedule. The answer is the moment at which the last is over.
 pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
     let (world, profile) = (&scene.world, &scene.crew.profile);
@@ -136,6 +151,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Late => &[Kind::Late],
         Faults::Dozes => &[Kind::Doze],
         Faults::Hush => &[Kind::Hush],
+        Faults::Several => &SEVERAL,
         Faults::Full => &[Kind::Full],
         Faults::Strays => &[Kind::Plant],
         Faults::Breaks => &[Kind::Cut],

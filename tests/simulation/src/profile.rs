@@ -187,6 +187,8 @@ pub enum Faults {
     Dozes,
     /// Single connections that fall silent, while others of the same process live on.
     Hush,
+    /// The same beside whatever else befalls connections, processes and servers.
+    Several,
     /// Single sessions that end, and no other is opened for a while.
     Full,
     /// A server that shows a node which its leader does not know.

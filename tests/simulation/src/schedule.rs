@@ -18,7 +18,7 @@ use crate::log;
 use crate::profile::{Faults, Profile};
 use crate::rules::{self, Account, Ledger, Violation};
 use crate::store::Store;
-use crate::workload::{self, Corner, Crew, LockPlan, RIGHTS};
+use crate::workload::{self, Corner, Crew, Frightened, LockPlan, RIGHTS};
 
 /// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds. The last is what
 /// is usual, and longer than everything for which the library waits however long sessions are.
@@ -156,6 +156,9 @@ impl Scene {
             .app("simulation");
         if profile.kinds_of_faults == Faults::Strays {
             builder = builder.observer(Arc::new(Leaving(self.store.clone(), process.clone())));
+        }
+        if profile.logs > 0 {
+            builder = builder.observer(Arc::new(Frightened));
         }
         if is_observed(profile) {
             let account = Arc::new(Account::default());

@@ -566,6 +566,23 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile {
+        name: "several",
+        kinds: true,
+        processes: 2,
+        tasks: 14,
+        locks: 14,
+        servers: 3,
+        kinds_of_faults: Faults::Several,
+        faults: 5,
+        strikes: 5,
+        cancels: 100,
+        long: 200,
+        rests: 300,
+        multi: 10,
+        drift: ALLOWED,
+        ..GENERAL
+    },
+    Profile {
         name: "strays",
         kinds: true,
         servers: 3,

@@ -8,16 +8,14 @@ use std::time::Duration;
 use futures_lite::FutureExt as _;
 use futures_lite::future::{or, zip};
 use zklock::layout::Kazoo;
-use zklock::{
-    Acl, AnyGuard, AnyLock, ErrorKind, Event, MultiLock, Observer, OnLost, SessionRegistry,
-};
+use zklock::{Acl, AnyGuard, AnyLock, ErrorKind, MultiLock, OnLost, SessionRegistry};
 use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
 use zklock::{carry_sync, current, is_held_in_scope, zk_locked};
 use zklock_core::coordinator::operation::Operation;
 
 use super::bodies::AtomicRan;
 use super::polls::cut_short;
-use super::scares::scare;
+use super::scares::Frightened;
 use super::task::Task;
 use crate::rules;
 
@@ -83,16 +81,6 @@ struct Registered<'a>(&'a str);
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         drop(SessionRegistry::global().remove(Some(self.0)));
-    }
-}
-
-/// An observer that panics at everything.
-#[derive(Debug)]
-struct Frightened;
-
-impl Observer for Frightened {
-    fn event(&self, _: &Event) {
-        scare();
     }
 }
 

@@ -22,5 +22,6 @@ pub(crate) use looks::looks;
 pub(crate) use plan::{BESIDE, MOST_PERMITS, RIGHTS};
 pub use plan::{Family, Layout, LockPlan};
 pub(crate) use polls::{dropped, drops_none};
+pub(crate) use scares::Frightened;
 pub(crate) use task::close;
 pub use task::{Crew, run};

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::panic;
 
+use zklock_core::observe::observer::{Event, Observer};
+
 use super::task::Task;
 use crate::rules;
 
@@ -12,6 +14,16 @@ const PANIC: &str = "this panics now and then";
 /// Panics. The hook is not called, so nothing is printed of it: it is no news.
 pub(super) fn scare() {
     panic::resume_unwind(Box::new(PANIC));
+}
+
+/// An observer that panics at everything.
+#[derive(Debug)]
+pub(crate) struct Frightened;
+
+impl Observer for Frightened {
+    fn event(&self, _: &Event) {
+        scare();
+    }
 }
 
 impl Task {
