@@ -58,6 +58,11 @@ impl Machine {
             // An expired one is closing already, and nobody waits.
             Write::CloseSession if origin.is_none() => None,
             _ if session <= 0 => None,
+            // Whoever closes a session is not asked whether it has moved.
+            Write::CloseSession => {
+                let wrong = lead.tracker.check(session, from).err();
+                wrong.filter(|wrong| *wrong != Wrong::Moved)
+            }
             _ => lead.tracker.check(session, from).err(),
         };
         lead.last += 1;
