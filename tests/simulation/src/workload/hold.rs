@@ -133,7 +133,7 @@ impl Task {
                                 inside = Some(Inside::Calls(nest));
                             }
                         }
-                        Err(refused) if self.may_go_on(&refused, &inside) => {
+                        Err(refused) if self.may_go_on(lock, &refused, &inside) => {
                             let writer = refused.into_guard();
                             holding = self.note_again(lock, share, writer.view());
                             guard = AnyGuard::Write(writer);
@@ -295,12 +295,21 @@ impl Task {
         (view.node_path().to_owned(), view.fencing_token().czxid() as i64)
     }
 
-    /// Whether a writer that was to step down goes on writing: a call inside has it too, or the server
-    /// refuses the reader's node.
-    fn may_go_on(&self, refused: &DowngradeError, inside: &Option<Inside>) -> bool {
-        let kind = refused.error().kind();
-        kind == ErrorKind::Deadlock && inside.is_some()
-            || kind == ErrorKind::Unauthorized && self.is_refused() && inside.is_none()
+    /// Whether a writer that was to step down goes on writing: a call inside has it too, the server
+    /// refuses the reader's node, or another program has its name.
+    fn may_go_on(&self, lock: usize, refused: &DowngradeError, inside: &Option<Inside>) -> bool {
+        match refused.error().kind() {
+            ErrorKind::Deadlock => inside.is_some(),
+            ErrorKind::Unauthorized => self.is_refused() && inside.is_none(),
+            // Somebody deleted the reader's node, and made another one.
+            ErrorKind::InvalidName => {
+                let deleted = self.crew.ledger.store().deleted_at(lock);
+                let lately =
+                    deleted.is_some_and(|at| at + self.crew.timeout > self.process.world().now());
+                lately && self.crew.locks[lock].layout.is_plain()
+            }
+            _ => false,
+        }
     }
 
     /// A writer that was lost in a downgrade is lost in the next one, too.
