@@ -37,6 +37,22 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
     drop(next.await.unwrap());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_revoked_permit_is_not_handed_on_to_the_next_here() {
+    let (store, session) = store();
+    let options = LockOptions::default().revocable(true);
+    let semaphore = session.semaphore("a", 1).unwrap().with_options(options);
+    let held = semaphore.acquire().await.unwrap();
+    let path = held.node_path().to_owned();
+    let next = crate::spawn(async move { semaphore.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    client(&store).await.set(&path, b"__REVOKE__").await.unwrap();
+    tokio::time::timeout(Duration::from_millis(10), held.revoked()).await.unwrap();
+    assert!(held.is_revoked() && held.is_valid());
+    drop(held);
+    assert_ne!(next.await.unwrap().node_path(), path);
+}
+
 /// Whoever asked a writer asked the reader that it becomes.
 #[tokio::test(start_paused = true)]
 async fn a_revoked_writer_that_steps_down_is_a_revoked_reader() {

@@ -252,7 +252,7 @@ impl Traffic {
             held.truncate(AT_ONCE / 2);
             // Looked at once: where something is broken, one may be lost between two looks.
             let held_before = held.len();
-            held.retain(MutexGuard::is_valid);
+            held.retain(|guard| guard.is_valid());
             let is_lost = held.len() < held_before;
             assert!(!is_lost || self.is_broken, "the traffic: a guard is lost");
             let mut acquiring = JoinSet::new();
