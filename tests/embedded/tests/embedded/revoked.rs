@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::layout::{Kazoo, Numbered};
-use zklock::{LockOptions, Mutex, Session};
+use zklock::{Handoffs, LockOptions, Mutex, Session};
 
 use crate::support::{client, contenders, on, store};
 
@@ -40,7 +40,9 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
 #[tokio::test(start_paused = true)]
 async fn a_revoked_permit_is_not_handed_on_to_the_next_here() {
     let (store, session) = store();
-    let options = LockOptions::default().revocable(true);
+    // For longer than it takes to hear of the wish.
+    let handoffs = Handoffs::new().within(Duration::from_secs(60));
+    let options = LockOptions::default().revocable(true).handoffs(handoffs);
     let semaphore = session.semaphore("a", 1).unwrap().with_options(options);
     let held = semaphore.acquire().await.unwrap();
     let path = held.node_path().to_owned();
