@@ -75,7 +75,7 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
         _ if are_enough => {
             let so = match told {
                 0 => "and none says whether it serves",
-                _ => "so there is a quorum, but not all",
+                _ => "so there is a quorum, but not all do",
             };
             let says = format!("{serve} of {all} servers {verb}, {so} ({why})");
             wrong(says, &format!("start {}", down.join(" and ")))

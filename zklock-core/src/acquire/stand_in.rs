@@ -88,7 +88,7 @@ pub async fn stand_in(
         }
         let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
         let checked = is_there(generation, writer.path().clone(), writer.only());
-        // Whoever has just asked the writer for its release asks the reader, who has a node of its own.
+        // A request for the release of the writer that came just before counts for the reader.
         let read = coordinator.get(writer.path());
         let look = || until_lost(writer, patience, coordinator.get(&path));
         let made = match until_lost(writer, patience, created).await {

@@ -6,10 +6,10 @@ use crate::acquire::obstacle::Obstacle;
 use crate::acquire::setback::Setback;
 use crate::base::error::{Holder, LockError};
 use crate::base::error_kind::ErrorKind;
-use crate::base::mode::Mode;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::divergence::head_age::Age;
+use crate::layout::verdict::Verdict;
 use crate::name::path::name_of;
 use crate::session::releaser::or_forgotten;
 
@@ -28,7 +28,8 @@ impl AcquireLoop<'_> {
         // Of those that wait for others, the nearest to the head checks first, and goes if nobody else
         // does. But those ahead may be gone for ever as well, so each checks, half as often as the one
         // ahead of it: together they ask twice as often as the first. Those that wait for the same
-        // node, as readers behind a writer, are all the nearest: each process checks for itself.
+        // node, as readers behind a writer, are all the nearest: each process checks for itself. Beside that, each
+        // reads the head once in that time.
         let is_next = others.iter().any(|path| **path == *obstacle.head);
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
@@ -39,7 +40,8 @@ impl AcquireLoop<'_> {
             head_ages.take_due_check(directory, &obstacle.head, awaited, times, clock.now())
         };
         // What stays at the head, nobody ahead need notice: those may be clients that wait for ever.
-        if !is_next && is_due(&["the head, ahead of ", awaited].concat(), 1) {
+        let waits_far = !is_next && !self.request.once;
+        if waits_far && is_due(&["the head, ahead of ", awaited].concat(), 1) {
             self.check_head(obstacle, own).await?;
         }
         if !is_due(awaited, times) {
@@ -84,11 +86,14 @@ impl AcquireLoop<'_> {
     async fn check_head(&self, obstacle: &Obstacle, own: Option<Age>) -> Result<(), Setback> {
         let (generation, driver, head) =
             (&obstacle.generation, &self.target.driver, &*obstacle.head);
-        let is_reader = || driver.parse(name_of(head)).is_some_and(|one| one.mode == Mode::Read);
-        // Those between may leave before it: others that hold the lock with it, or a writer.
-        let goes_first =
-            driver.most().unwrap_or(1) > 1 || self.request.mode == Mode::Read && is_reader();
-        if goes_first || driver.holders_may_stay() {
+        // Whoever holds the lock beside the head may go first, and let this one in.
+        let holds_beside = || {
+            let first = driver.parse(name_of(head))?;
+            let behind = driver.parse(&driver.example(self.request.mode, first.sequence + 1))?;
+            let queue = [first, behind];
+            Some(driver.verdict(&queue, &queue[1]) == Verdict::Held)
+        };
+        if driver.holders_may_stay() || holds_beside().unwrap_or(true) {
             return Ok(());
         }
         let read = generation.read_together(head);

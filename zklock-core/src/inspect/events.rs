@@ -126,7 +126,7 @@ pub struct LockEvents {
 /// The result of the last look.
 struct View {
     /// Keeps the connection, which may be another one than the first, from being closed because it is idle.
-    _lane_permit: LanePermit,
+    lane_permit: LanePermit,
     generation: Arc<Generation>,
     reconnects: u64,
     watch: Watch,
@@ -234,10 +234,14 @@ impl LockEvents {
                 return Some(event);
             }
             if let Some(view) = &mut self.view {
-                if view.until_news(self.site.session.clock(), self.blind).await == News::Cut {
-                    self.go_blind();
-                } else {
+                let news = view.until_news(self.site.session.clock(), self.blind).await;
+                let is_another = |view: &View| {
+                    !Arc::ptr_eq(self.site.session.served().lane(), view.lane_permit.lane())
+                };
+                if news == News::Look || is_another(view) {
                     self.view = None;
+                } else {
+                    self.go_blind();
                 }
                 continue;
             }
@@ -247,6 +251,7 @@ impl LockEvents {
             let generation = match soon.bound(lane_permit.ready()).await {
                 Ok(Ok(generation)) => generation,
                 Ok(Err(error)) if error.kind() == ErrorKind::Closing => return None,
+                Ok(Err(_)) if lane_permit.leaves() => continue,
                 // An operator has to repair this; the lane tries again from time to time.
                 Ok(Err(_)) => {
                     if !self.go_blind() {
@@ -266,9 +271,7 @@ impl LockEvents {
                     self.compare(seen);
                     (self.blind, self.refused) = (false, false);
                     let reconnects = generation.reconnects();
-                    let _lane_permit = lane_permit;
-                    self.view =
-                        Some(View { _lane_permit, generation, reconnects, watch, watching });
+                    self.view = Some(View { lane_permit, generation, reconnects, watch, watching });
                 }
                 Err(error) => {
                     let (is_refused, was_refused) = (error.is_definite(), self.refused);

@@ -24,7 +24,8 @@ impl Site {
     /// data of the holder's node become `__REVOKE__`. Returns the number of holders that were
     /// asked, 0 if nobody holds the lock. The directory of another lock is not written to, whatever it is called, and
     /// nobody is asked who is first in the queue of a lock that is
-    /// [unavailable](Site::unavailable_until) for a while.
+    /// [unavailable](Site::unavailable_until) for a while, by the clock of this machine. A caller of another process that
+    /// acquires that lock without the option, and so does not wait for that time, is taken for one who waits.
     ///
     /// The holder decides, and the lock stays held until it releases. A zklock holder learns of the
     /// request within a heartbeat, or at once if its lock is
@@ -142,11 +143,13 @@ impl Site {
     ) -> Result<bool, RequestError> {
         let (coordinator, mut patience) = (generation.coordinator(), generation.patience());
         let path = &*self.path_of(node);
+        let holds_here = self.session.local_queues().holdings().contains_key(path);
         loop {
             let asked = czxid.get().is_some();
             match coordinator.get(path).await {
                 Ok((data, stat))
                     if !asked
+                        && !holds_here
                         && self.rests(
                             mark,
                             stat.czxid.cast_unsigned(),

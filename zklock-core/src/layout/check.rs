@@ -37,8 +37,8 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
             ),
         ));
     }
-    // A number that is read as another one orders the queue by chance. Nobody holds the lock with one at the
-    // end that is not read.
+    // A number that is read as another one orders the queue by chance. One at the end need not be read: an acquire
+    // with such a node fails.
     let last = LAST_SAFE_SEQUENCE - 1;
     let at_the_end = [last, -last, i64::from(i32::MIN)];
     for number in [0, 7].into_iter().chain(at_the_end) {

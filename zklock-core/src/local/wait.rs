@@ -168,6 +168,12 @@ async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hol
             let asked = async {
                 let mut pause = times::CONTENDER;
                 loop {
+                    // Perhaps it is held here by now; of permits, there may be others.
+                    if !E::IS_SEMAPHORE
+                        && let Some(holder) = queue.holder_here(None)
+                    {
+                        return Asked::Busy(busy(Some(holder)));
+                    }
                     match E::ask(&queue, limit.instant()).await {
                         Asked::Unknown => clock.sleep(pause).await,
                         asked => return asked,
