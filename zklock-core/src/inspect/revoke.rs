@@ -72,9 +72,13 @@ impl Site {
                 let _ = found.set((mark, holders.map(holder).collect::<Vec<_>>()));
             }
             let Some((mark, holders)) = found.get() else { return Ok(0) };
-            let holders = holders.iter();
-            let asked = all(holders.map(|(node, czxid)| self.ask(&generation, node, czxid, mark)));
-            let asked = asked.await?;
+            let here = self.session.local_queues().holdings();
+            let asked = holders.iter().map(|(node, czxid)| {
+                // Whoever holds the lock in this process does not rest.
+                let mark = (!here.contains_key(&*self.path_of(node))).then_some(mark);
+                self.ask(&generation, node, czxid, mark)
+            });
+            let asked = all(asked).await?;
             Ok(asked.into_iter().filter(|asked| *asked).count())
         })
         .await
@@ -133,31 +137,25 @@ impl Site {
     }
 
     /// Asks the holder with this node to release. The node is read before each attempt, so that a new
-    /// holder whose node has the same path is not asked. Returns whether the node existed, and was a holder's.
+    /// holder whose node has the same path is not asked, and nobody who rests by this mark. Returns whether the node
+    /// existed, and was a holder's.
     async fn ask(
         &self,
         generation: &Arc<Generation>,
         node: &str,
         czxid: &OnceLock<i64>,
-        mark: &Mark,
+        mark: Option<&Mark>,
     ) -> Result<bool, RequestError> {
         let (coordinator, mut patience) = (generation.coordinator(), generation.patience());
         let path = &*self.path_of(node);
-        let holds_here = self.session.local_queues().holdings().contains_key(path);
+        let rests = |data: &[u8], czxid: i64| {
+            let owner = || self.driver.owner(node, data);
+            mark.is_some_and(|mark| self.rests(mark, czxid.cast_unsigned(), &owner()))
+        };
         loop {
             let asked = czxid.get().is_some();
             match coordinator.get(path).await {
-                Ok((data, stat))
-                    if !asked
-                        && !holds_here
-                        && self.rests(
-                            mark,
-                            stat.czxid.cast_unsigned(),
-                            &self.driver.owner(node, &data),
-                        ) =>
-                {
-                    return Ok(false);
-                }
+                Ok((data, stat)) if !asked && rests(&data, stat.czxid) => return Ok(false),
                 Ok((_, stat)) if *czxid.get_or_init(|| stat.czxid) != stat.czxid => {
                     return Ok(asked);
                 }

@@ -12,9 +12,9 @@ use zklock_core::layout::new_node::Proof;
 
 use crate::support::{client, contenders, on, prompt, store};
 
-/// A queue of named numbers.
+/// A queue of named numbers: the driver of the documentation.
 #[derive(Debug)]
-struct Tickets;
+pub(crate) struct Tickets;
 
 impl LockDriver for Tickets {
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {

@@ -2,26 +2,11 @@
 
 use std::time::Duration;
 
-use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, Kazoo, Numbered, Removed};
-use zklock::{ErrorKind, LockOptions, Mode, Mutex};
+use zklock::{ErrorKind, LockOptions, Mutex};
 
+use crate::layouts::Tickets;
 use crate::support::{client, contenders, on, store};
-
-/// The driver of the documentation.
-#[derive(Debug)]
-struct Tickets;
-
-impl LockDriver for Tickets {
-    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
-        format!("ticket-{}-", attempt.simple())
-    }
-
-    fn parse(&self, name: &str) -> Option<Contender> {
-        let attempt = name.strip_prefix("ticket-")?;
-        Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
-    }
-}
 
 /// Without its sign such a number is one that may be held, and the lower of two would be the later one.
 #[tokio::test]
