@@ -180,7 +180,8 @@ impl LockOptions {
     ///
     /// A node does not linger in a ZooKeeper session that is no longer used because the server refused to
     /// delete another of its nodes: that session ends with its last node. Nor does a node linger that
-    /// was created for callers without this option, because it does not tell others that it may be idle.
+    /// was created for callers without this option, because it does not tell others that it may be idle; nor while its
+    /// connection is down, nor where the watches of its connection are used up (96 KiB of paths).
     ///
     /// It has two costs. If a process dies while its node lingers, others wait for up to the session
     /// timeout and two ticks of the server (14 s by default), and then for the

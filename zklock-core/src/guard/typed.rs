@@ -260,6 +260,9 @@ impl<K: Kind> Guard<K> {
     /// nested: it does not wait for this guard. [`current`](crate::guard::view::current) returns
     /// this guard there.
     ///
+    /// Two are different. In the scope of a semaphore's permit, an acquire takes permits of its own, and may wait for
+    /// this one. In the scope of a reader, a writer fails with [`Deadlock`](ErrorKind::Deadlock).
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
@@ -317,8 +320,9 @@ impl<K: Kind> Guard<K> {
     /// timeout and two ticks:
     /// [how long](https://github.com/zklock/zklock/blob/main/docs/lost.md#how-long-a-release-takes).
     ///
-    /// While others of this process hold it as well, by a nested call or for reading, and with
-    /// [`linger`](crate::base::options::LockOptions::linger), the node stays, and this does not wait.
+    /// The node stays, and this does not wait, while others of this process hold it as well, by a nested call or for
+    /// reading, with [`linger`](crate::base::options::LockOptions::linger), and until the end of
+    /// [`hold_at_least`](crate::base::options::LockOptions::hold_at_least).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -152,7 +152,7 @@ impl RwLock {
     /// # Errors
     ///
     /// Those of [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire); busy if a writer holds the
-    /// lock or waits for it.
+    /// lock or waits for it, or if the readers of this process were asked to release.
     ///
     /// # Cancel safety
     ///

@@ -295,8 +295,9 @@ impl ZkLockTemplate {
     /// # Errors
     ///
     /// Busy (code `1011`) if somebody else held the lock all the time; unavailable if ZooKeeper did
-    /// not answer; and the other errors of [`Mutex::acquire_timeout`]. In these cases the body did
-    /// not run.
+    /// not answer; [not configured](crate::base::error_kind::ErrorKind::NotConfigured) if the template has no
+    /// session of its own, and none is registered or described by the environment; and the other errors of
+    /// [`Mutex::acquire_timeout`]. In these cases the body did not run.
     ///
     /// [Lost](crate::base::error_kind::ErrorKind::Lost) if the lease ran out while the body ran;
     /// [revoked](crate::base::error_kind::ErrorKind::Revoked) if somebody asked for the release of the

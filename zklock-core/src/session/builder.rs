@@ -100,8 +100,8 @@ impl SessionBuilder {
     }
 
     /// Sets how many ZooKeeper sessions this session may open, 4 by default. It begins with one,
-    /// opens another when more than eight acquires are pending at once, or when it holds nodes with more
-    /// than 700 KiB of paths, and closes one that was idle for half a minute to a minute. Where all of them
+    /// opens another when more than eight acquires at once have no answer of ZooKeeper yet, when 500 are under way, those
+    /// that wait included, or when it holds nodes with more than 700 KiB of paths, and closes one that was idle for half a minute to a minute. Where all of them
     /// have 1,800 KiB, acquires fail with [`Unavailable`](ErrorKind::Unavailable): more than 2 MiB in one
     /// ZooKeeper session would keep servers from starting again when it ends. A server accepts 60 connections from one host, unless its
     /// `maxClientCnxns` says otherwise.

@@ -248,7 +248,8 @@ impl Session {
         &self.0.about.root
     }
 
-    /// Returns the application's name, as other processes see it.
+    /// Returns the application's name that the session was given. `None` if it was given none: then others see the
+    /// name of the program.
     ///
     /// ```
     /// use zklock::{Embedded, Session};
