@@ -100,7 +100,7 @@ impl Child {
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         let family = Family::of(Pid::this(), group);
         // The command begins when the guardian has heard of it: nothing else ends the whole group in time.
-        let mut guardian = Guardian::start(family, lease)?;
+        let mut guardian = Guardian::start(&family, lease)?;
         let terminal = Arc::new(Terminal::open());
         terminal.begin(group);
         let (seen, changes) = mpsc::unbounded_channel();
@@ -180,7 +180,7 @@ impl Child {
 
     /// The lease may have been renewed: the command may go on for longer.
     pub(crate) fn go_on(&mut self, lease: &Lease<'_>, teller: &Teller) -> Result<(), Failure> {
-        self.guardian.guard(self.family, lease.deadline(), teller)
+        self.guardian.guard(&self.family, lease.deadline(), teller)
     }
 
     /// Whether this process was stopped for so long that the guardian has killed the group.

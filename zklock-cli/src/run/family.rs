@@ -9,7 +9,7 @@
 //! Where nothing is shown (another system, or the `/proc` of another namespace of processes), the group is all that is known.
 //! On Linux `zklock run` needs `/proc`: what it starts of itself is in `/proc/self`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::iter::successors;
 use std::path::Path;
@@ -34,7 +34,7 @@ const BETWEEN: Duration = Duration::from_millis(10);
 const EMPTY_LOOKS: u32 = 3;
 
 /// The command, and what it has started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Family {
     /// The process of `zklock`.
     zklock: i32,
@@ -42,9 +42,10 @@ pub(super) struct Family {
     group: i32,
     /// When the command began, in the system's units since its start.
     begun: u64,
-    /// Whether `zklock` has children from before: who becomes it by `exec` may have some, and what a shell writes `>(…)` for
-    /// is one. What they leave behind comes to `zklock`, too.
-    has_strangers: bool,
+    /// The groups of the children that `zklock` has from before, of what is below them, and its own; empty if there are none.
+    /// Who becomes `zklock` by `exec` may have some, and what a shell writes `>(…)` for is one. What they leave behind comes
+    /// to `zklock`, too, and may differ by its group alone from what the command leaves behind.
+    strangers: BTreeSet<i32>,
 }
 
 /// What is left of a family.
@@ -67,8 +68,7 @@ impl Family {
     pub(super) fn of(zklock: Pid, command: Pid) -> Self {
         let (zklock, group) = (zklock.as_raw(), command.as_raw());
         let begun = Process::of(group).map_or(0, |command| command.begun);
-        let is_stranger = |one: &Process| one.parent == zklock && one.pid != group && !one.ended;
-        Family { zklock, group, begun, has_strangers: all().values().any(is_stranger) }
+        Family { zklock, group, begun, strangers: strangers(&whole(), zklock, group) }
     }
 
     pub(super) fn group(&self) -> Pid {
@@ -92,13 +92,15 @@ impl Family {
 
     /// As another process is told.
     pub(super) fn words(&self) -> String {
-        format!("{} {} {} {}", self.zklock, self.group, self.begun, self.has_strangers)
+        let strangers: String = self.strangers.iter().map(|group| format!(" {group}")).collect();
+        format!("{} {} {}{strangers}", self.zklock, self.group, self.begun)
     }
 
     pub(super) fn of_words<'w>(mut words: impl Iterator<Item = &'w str>) -> Option<Self> {
         let (zklock, group) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let (begun, has_strangers) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Family { zklock, group, begun, has_strangers })
+        let begun = words.next()?.parse().ok()?;
+        let strangers = words.map(|group| group.parse().ok()).collect::<Option<_>>()?;
+        Some(Family { zklock, group, begun, strangers })
     }
 
     /// Whether somebody has the group, and be it one who has ended and whom nobody waits for.
@@ -160,7 +162,8 @@ impl Family {
         Left { group: has_group && lives, others }
     }
 
-    /// Whether a process is in one of the groups or below, or below `zklock` and not by one of its children from before.
+    /// Whether a process is in one of the groups or below, or below `zklock` and not by one of its children from before. What
+    /// these have left behind in a group of their own is taken for the command's if they have made that group later.
     fn has(&self, one: &Process, all: &HashMap<i32, Process>, groups: &HashSet<i32>) -> bool {
         let mut at = one;
         // What is read one by one may show a circle.
@@ -170,7 +173,8 @@ impl Family {
             }
             if at.parent == self.zklock {
                 let is_its = [at.pid, at.group].contains(&self.group);
-                return !self.has_strangers || is_its || self.has_marked(at);
+                let is_strangers = at.begun < self.begun || self.strangers.contains(&at.group);
+                return is_its || !is_strangers || self.has_marked(at);
             }
             let Some(parent) = all.get(&at.parent) else { return false };
             at = parent;
@@ -179,10 +183,26 @@ impl Family {
     }
 }
 
+/// The groups of the children of `zklock` but the command, of what is below them, and its own; nothing if there are none.
+fn strangers(all: &HashMap<i32, Process>, zklock: i32, command: i32) -> BTreeSet<i32> {
+    let is_child = |one: &Process| one.parent == zklock && one.pid != command;
+    let below = all.values().filter(|one| !one.ended && line(one, all).any(is_child));
+    let mut groups: BTreeSet<_> = below.map(|one| one.group).collect();
+    if !groups.is_empty() {
+        groups.extend(all.get(&zklock).map(|one| one.group));
+    }
+    groups
+}
+
 /// How many processes are above one.
 fn depth(one: &Process, all: &HashMap<i32, Process>) -> usize {
+    line(one, all).count()
+}
+
+/// A process, its parent, and so on.
+fn line<'p>(one: &'p Process, all: &'p HashMap<i32, Process>) -> impl Iterator<Item = &'p Process> {
     // What is read one by one may show a circle.
-    successors(Some(one), |one| all.get(&one.parent)).take(all.len()).count()
+    successors(Some(one), |one| all.get(&one.parent)).take(all.len())
 }
 
 /// The session of this process, and of all that belong to the command.
@@ -267,7 +287,7 @@ mod tests {
     fn a_group_that_has_ended_is_not_killed() {
         let mut anothers = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let group = i32::try_from(anothers.id()).unwrap();
-        let family = Family { zklock: 0, group, begun: 0, has_strangers: false };
+        let family = Family { zklock: 0, group, begun: 0, strangers: BTreeSet::new() };
         let killed = family.kill(&Left { group: false, others: Vec::new() });
         sleep(BETWEEN);
         let lives = anothers.try_wait().unwrap().is_none();
@@ -284,7 +304,7 @@ mod tests {
     /// A shell that waits for one of the others would go on with its next line.
     #[test]
     fn what_is_below_another_one_is_killed_after_it() {
-        let family = Family { zklock: 7, group: 8, begun: 0, has_strangers: false };
+        let family = Family { zklock: 7, group: 8, begun: 0, strangers: BTreeSet::new() };
         let mut chain = vec![7, 8];
         chain.extend((20..40).rev());
         let seen = chain.windows(2).map(|pair| process((pair[1], pair[0]), false)).collect();
@@ -292,10 +312,26 @@ mod tests {
         assert_eq!(left.others, (20..40).rev().map(Pid::from_raw).collect::<Vec<_>>());
     }
 
+    /// Both are children of `zklock` by now, and neither shows the variable.
+    #[test]
+    fn what_the_command_leaves_behind_differs_by_its_group_from_what_others_do() {
+        let (zklock, own) = (process((7, 1), false), process((8, 7), false));
+        let mut before = HashMap::from([zklock, own, process((9, 7), false)]);
+        let strangers = strangers(&before, 7, 8);
+        assert_eq!(strangers, BTreeSet::from([7, 9]));
+        let family = Family { zklock: 7, group: 8, begun: 0, strangers };
+        assert_eq!(Family::of_words(family.words().split(' ')).as_ref(), Some(&family));
+        let (left, mut others) = (process((30, 7), false), process((31, 7), false));
+        others.1.group = 9;
+        before.extend([left, others]);
+        let left = family.left_of(true, &before, &HashSet::new());
+        assert_eq!(left.others, [Pid::from_raw(30)]);
+    }
+
     /// As where `/proc` has the option `hidepid`.
     #[test]
     fn where_processes_are_hidden_one_that_has_ended_is_not_the_end_of_its_group() {
-        let family = Family { zklock: 7, group: 8, begun: 0, has_strangers: false };
+        let family = Family { zklock: 7, group: 8, begun: 0, strangers: BTreeSet::new() };
         let seen = HashMap::from([process((8, 7), true)]);
         assert!(family.left_of(true, &seen, &HashSet::new()).group);
         let seen = HashMap::from([process((8, 7), true), process((1, 7), false)]);

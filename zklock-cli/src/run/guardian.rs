@@ -35,6 +35,9 @@ pub(super) const NAME: &str = "lock-guardian";
 /// What the guardian is told when the group has ended.
 const DISMISSED: &str = "dismissed";
 
+/// What it is told where nothing ends the lease.
+const NEVER: &str = "never";
+
 /// The longest time for which it sleeps: its timer stands still while the machine is suspended.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -56,7 +59,7 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts one for a group that waits for it to hear its order. One that is stopped or killed before
     /// has a successor.
-    pub(super) fn start(family: Family, lease: &Lease<'_>) -> Result<Self, Failure> {
+    pub(super) fn start(family: &Family, lease: &Lease<'_>) -> Result<Self, Failure> {
         for _ in 0..TRIES {
             let mut guardian = Self::start_with(family, lease.deadline())?;
             if guardian.hears() {
@@ -67,12 +70,12 @@ impl Guardian {
     }
 
     /// Starts it with an order, which it finds whatever becomes of this process.
-    fn start_with(family: Family, deadline: Option<Moment>) -> Result<Self, Failure> {
+    fn start_with(family: &Family, deadline: Option<Moment>) -> Result<Self, Failure> {
         let started = Self::spawn(family, deadline);
         started.map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
     }
 
-    fn spawn(family: Family, deadline: Option<Moment>) -> io::Result<Self> {
+    fn spawn(family: &Family, deadline: Option<Moment>) -> io::Result<Self> {
         let (stdin, mut ear) = pipe()?;
         // A guardian that does not listen must not stop this process.
         fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -110,7 +113,7 @@ impl Guardian {
     /// it is told a later one before.
     pub(super) fn guard(
         &mut self,
-        family: Family,
+        family: &Family,
         deadline: Option<Moment>,
         teller: &Teller,
     ) -> Result<(), Failure> {
@@ -154,12 +157,9 @@ impl Guardian {
 }
 
 /// What a guardian is told.
-fn order(family: Family, deadline: Option<Moment>) -> String {
-    let family = family.words();
-    match deadline {
-        Some(deadline) => format!("{family} {}\n", deadline.millis()),
-        None => format!("{family}\n"),
-    }
+fn order(family: &Family, deadline: Option<Moment>) -> String {
+    let deadline = deadline.map_or_else(|| NEVER.to_owned(), |at| at.millis().to_string());
+    format!("{deadline} {}\n", family.words())
 }
 
 /// What the guardian does. Returns its exit code.
@@ -224,9 +224,9 @@ impl Orders {
                 (self.family, self.deadline) = (None, None);
                 continue;
             }
-            self.family = Family::of_words(&mut words);
             let deadline = words.next().and_then(|millis| millis.parse().ok());
             self.deadline = deadline.map(Moment::of_millis);
+            self.family = Family::of_words(words);
         }
     }
 
@@ -258,9 +258,9 @@ mod tests {
     fn who_was_dismissed_kills_nobody() {
         let mut anothers = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         // Nothing is below a process of this number.
-        let family = format!("{} {} 0 false", i32::MAX, anothers.id());
+        let family = format!("{} {} 0", i32::MAX, anothers.id());
         let mut orders = Orders::default();
-        orders.take(format!("{family} 1\n{DISMISSED}\n").as_bytes());
+        orders.take(format!("1 {family}\n{DISMISSED}\n").as_bytes());
         orders.look();
         // Its master is gone, too.
         orders.kill();

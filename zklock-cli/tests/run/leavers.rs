@@ -118,3 +118,23 @@ fn what_was_there_before_goes_on() {
     }
     assert_eq!(live, [true; 2]);
 }
+
+/// A child from before leaves things behind, too. What hides the variable is the command's all the same.
+#[test]
+fn beside_children_from_before_it_ends_without_showing_where_it_comes_from() {
+    let bed = Bed::new("beside-strangers");
+    let script = "env -u ZKLOCK_RUN timeout 900 sh -c \"$0\" & \
+                  until [ -s worker ]; do sleep 0.05; done; exit 3";
+    let worker = "echo $$ > worker; exec sleep 1000";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script, worker]);
+    let before = "sleep 1000 & echo $! > stranger; exec \"$@\"";
+    let mut outer = through(&["sh", "-c", before, "sh"], &inner);
+    assert_eq!(outer.status().unwrap().code(), Some(3));
+    let both = ["worker", "stranger"].map(|file| bed.lines(file, 1)[0].parse().unwrap());
+    let both = both.map(Pid::from_raw);
+    let live = both.map(is_alive);
+    for one in both {
+        _ = kill(one, Signal::SIGKILL);
+    }
+    assert_eq!(live, [false, true]);
+}
