@@ -300,10 +300,19 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
     Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
+/// What is open, by its number. On Linux `/dev/fd` is a link, which a container may not have.
+#[cfg(target_os = "linux")]
+const OPEN: &str = "/proc/self/fd";
+#[cfg(not(target_os = "linux"))]
+const OPEN: &str = "/dev/fd";
+
 /// Waits at the gate. The process that holds the lock may end there, or find that the lock is lost.
 fn is_let_through(gate: RawFd) -> bool {
-    let key = File::open(format!("/dev/fd/{gate}")).and_then(|mut gate| gate.read(&mut [0]));
+    let key = File::open(format!("{OPEN}/{gate}")).and_then(|mut gate| gate.read(&mut [0]));
     // It is not the command's.
     _ = close(gate);
+    if let Err(error) = &key {
+        tell(format_args!("cannot wait for the lock: {error}"));
+    }
     key.is_ok_and(|length| length == 1)
 }

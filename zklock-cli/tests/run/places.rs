@@ -152,6 +152,19 @@ fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
     assert!(!states.contains(") Z "), "{states}");
 }
 
+/// As in a folder that somebody has changed the root to: it has `/proc`, and not all links below `/dev`.
+#[test]
+fn a_container_needs_no_links_to_what_is_open() {
+    let bed = Bed::new("no-links");
+    // The program may be below /dev, in memory.
+    let hides = "cp \"$1\" zklock && shift && touch null && mount --bind /dev/null null && \
+                 mount -t tmpfs none /dev && touch /dev/null && mount --bind null /dev/null && \
+                 ! [ -e /dev/fd ] && exec ./zklock \"$@\"";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", "exit 3"]);
+    let Some(mut outer) = contained(&through(&["sh", "-c", hides, "sh"], &inner)) else { return };
+    assert_eq!(outer.status().unwrap().code(), Some(3));
+}
+
 /// The kernel keeps from the first process what that does not handle.
 #[test]
 fn the_end_of_a_container_reaches_the_command() {
