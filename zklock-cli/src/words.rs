@@ -16,6 +16,8 @@ use crate::server::over_tls;
 const ADMIN_PORT: &str = "8080";
 /// The longest answer that is read.
 const LONGEST: u64 = 16 << 20;
+/// What a server says to whatever it is asked while it has no quorum.
+pub(crate) const SERVES_NOT: &str = "not currently serving";
 /// How a server calls itself that never leads.
 const OBSERVER: u64 = 1;
 
@@ -148,14 +150,15 @@ pub(crate) async fn admin(server: &str, command: &str) -> Result<Value, String> 
     value.ok_or_else(|| format!("no AdminServer answers on its port {port}"))
 }
 
-/// Returns the connections of a server.
+/// Returns the connections of a server. One without a quorum tells none, whoever is connected.
 pub(crate) async fn connections(server: &str) -> Result<Vec<Connection>, String> {
+    let untold = || "it runs, but has no quorum".to_owned();
     let why = match word(server, "cons").await {
-        Ok(said) => return Ok(of_cons(&said)),
+        Ok(said) => return of_cons(&said).ok_or_else(untold),
         Err(why) => why,
     };
     match admin(server, "connections").await {
-        Ok(told) => Ok(of_admin(&told)),
+        Ok(told) => of_admin(&told).ok_or_else(untold),
         Err(neither) => Err(format!("{why}, and {neither}")),
     }
 }
@@ -234,7 +237,10 @@ fn of_configuration(told: &Value) -> Option<Settings> {
 
 /// Reads lines such as
 /// ` /10.0.0.7:59078[1](queued=0,…,sid=0x10002c2afaf0000,…,to=4000,…,lresp=46315694,…)`.
-fn of_cons(said: &str) -> Vec<Connection> {
+fn of_cons(said: &str) -> Option<Vec<Connection>> {
+    if said.contains(SERVES_NOT) {
+        return None;
+    }
     let read = |line: &str| {
         let (from, rest) = line.trim().strip_prefix('/')?.split_once('[')?;
         let (_, rest) = rest.split_once('(')?;
@@ -250,10 +256,13 @@ fn of_cons(said: &str) -> Vec<Connection> {
             answered: field("lresp")?.parse().ok()?,
         })
     };
-    said.lines().filter_map(read).collect()
+    Some(said.lines().filter_map(read).collect())
 }
 
-fn of_admin(told: &Value) -> Vec<Connection> {
+fn of_admin(told: &Value) -> Option<Vec<Connection>> {
+    if told["error"].is_string() {
+        return None;
+    }
     let read = |one: &Value| {
         Some(Connection {
             session: session(&one["session_id"])?,
@@ -263,7 +272,7 @@ fn of_admin(told: &Value) -> Vec<Connection> {
         })
     };
     let lists = ["connections", "secure_connections"].map(|list| told[list].as_array());
-    lists.into_iter().flatten().flatten().filter_map(read).collect()
+    Some(lists.into_iter().flatten().flatten().filter_map(read).collect())
 }
 
 /// A session, which is a number or, in later versions, its hexadecimal text.
@@ -277,6 +286,8 @@ fn session(value: &Value) -> Option<i64> {
 mod tests {
     use super::*;
 
+    const SERVES_NOT_AT_ALL: &str = "This ZooKeeper instance is not currently serving requests\n";
+
     #[test]
     fn connections_are_read() {
         let said = " /127.0.0.1:59086[0](queued=0,recved=1,sent=0)\n \
@@ -288,14 +299,24 @@ mod tests {
             timeout: Duration::from_secs(4),
             answered: 46_315_694,
         };
-        assert_eq!(of_cons(said), std::slice::from_ref(&one));
+        assert_eq!(of_cons(said), Some(vec![one.clone()]));
         let told = serde_json::json!({ "connections": [{
             "remote_socket_address": "10.0.0.7:59078",
             "session_id": 0x1_0002_c2af_0000_i64,
             "session_timeout": 4000,
             "last_response_time": 46_315_694,
-        }], "command": "connections" });
-        assert_eq!(of_admin(&told), [one]);
+        }], "command": "connections", "error": null });
+        assert_eq!(of_admin(&told), Some(vec![one]));
+    }
+
+    /// Its clients are connected while an election goes on, or come back a moment later.
+    #[test]
+    fn a_server_that_does_not_serve_tells_no_connections() {
+        assert_eq!(of_cons(SERVES_NOT_AT_ALL), None);
+        let told = serde_json::json!({ "command": "connections", "error": SERVES_NOT_AT_ALL });
+        assert_eq!(of_admin(&told), None);
+        // One without clients tells so.
+        assert_eq!(of_cons("\n"), Some(Vec::new()));
     }
 
     #[test]
@@ -337,7 +358,6 @@ mod tests {
         let mut told = told;
         told["peer_type"] = 1.into();
         assert!(observer.observes && of_configuration(&told).unwrap().observes);
-        let serves_not = "This ZooKeeper instance is not currently serving requests\n";
-        assert_eq!(of_conf(serves_not), None);
+        assert_eq!(of_conf(SERVES_NOT_AT_ALL), None);
     }
 }

@@ -8,7 +8,7 @@ use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::{host, in_time, is_refusal, word};
+use crate::words::{SERVES_NOT, host, in_time, is_refusal, word};
 
 /// Why a session is of no use that a server has opened.
 const OTHERS: [ErrorKind; 3] =
@@ -129,9 +129,7 @@ async fn ask(host: &str, within: Duration) -> Server {
     match timeout(within, word(host, "srvr")).await {
         Err(_) => Server::Fails("it does not answer".to_owned()),
         // One that was cut off from the others may still let clients read.
-        Ok(Ok(said))
-            if said.contains("not currently serving") || said.contains("\nMode: read-only") =>
-        {
+        Ok(Ok(said)) if said.contains(SERVES_NOT) || said.contains("\nMode: read-only") => {
             Server::Fails("it runs, but has no quorum".to_owned())
         }
         Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
