@@ -7,8 +7,9 @@ use tokio::time::timeout;
 use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
+use crate::member::{Member, Place};
 use crate::server::over_tls;
-use crate::words::{SERVES_NOT, host, in_time, is_refusal, word};
+use crate::words::{SERVES_NOT, host, is_refusal, word};
 
 /// Why a session is of no use that a server has opened.
 const OTHERS: [ErrorKind; 3] =
@@ -86,17 +87,20 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
 }
 
 /// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble
-/// tells its number, where `conf` is allowed.
+/// tells its number, by `conf` or its AdminServer.
 pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Vec<String> {
+    let asked = servers.iter().map(|server| {
+        let server = server.clone();
+        tokio::spawn(async move { timeout(within, Place::of(&server)).await.ok()?.member.ok() })
+    });
+    let asked: Vec<_> = asked.collect();
     let (mut known, mut distinct) = (BTreeSet::new(), Vec::new());
-    for server in servers {
-        let told = match over_tls() {
-            true => String::new(),
-            false => in_time(within, word(host(&server), "conf")).await.unwrap_or_default(),
+    for (server, asked) in servers.into_iter().zip(asked) {
+        let is_known = match asked.await {
+            Ok(Some(Member::Of { own, .. } | Member::Among { own, .. })) => !known.insert(own),
+            _ => false,
         };
-        let number = told.lines().find(|line| line.starts_with("serverId="));
-        let number = number.filter(|_| told.contains("\nquorumPort="));
-        if number.is_none_or(|number| known.insert(number.to_owned())) {
+        if !is_known {
             distinct.push(server);
         }
     }

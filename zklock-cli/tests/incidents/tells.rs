@@ -40,18 +40,22 @@ fn a_server_that_tells_no_connections_is_named() {
     assert_eq!(why["problems"].as_array().unwrap().len(), 0);
 }
 
+/// One with an AdminServer on this port.
+fn administered(port: &str) -> zklock_test_support::Builder {
+    // What Debian's ZooKeeper does not name among its jars.
+    let jars = ["servlet-api.jar", "jetty9-util-ajax.jar"].map(|jar| Path::new(JARS).join(jar));
+    let server = jars.iter().fold(shy(), |server, jar| server.class_path(jar));
+    server
+        .java_property("zookeeper.admin.enableServer", "true")
+        .java_property("zookeeper.admin.serverAddress", "127.0.0.1")
+        .java_property("zookeeper.admin.serverPort", port)
+}
+
 #[test]
 fn the_admin_server_tells_the_connections_as_well() {
     let reserved = ReservedPort::reserve();
     let port = reserved.number().to_string();
-    // What Debian's ZooKeeper does not name among its jars.
-    let jars = ["servlet-api.jar", "jetty9-util-ajax.jar"].map(|jar| Path::new(JARS).join(jar));
-    let server = jars.iter().fold(shy(), |server, jar| server.class_path(jar));
-    let server = server
-        .java_property("zookeeper.admin.enableServer", "true")
-        .java_property("zookeeper.admin.serverAddress", "127.0.0.1")
-        .java_property("zookeeper.admin.serverPort", &port)
-        .start();
+    let server = administered(&port).start();
     let scene = Scene::at(&server.addr(), "admin");
     let _holder = scene.holder("30s", &["a"]);
     until("it tells the connections", || {
@@ -69,6 +73,23 @@ fn the_admin_server_tells_the_connections_as_well() {
         let told = |check: &Value| check["code"] == code && check["state"] == "well";
         assert!(checks.iter().any(told), "{checks:?}");
     }
+}
+
+/// Who counts its digest mismatches twice has a majority of its own.
+#[test]
+fn two_names_of_a_server_have_one_vote_also_where_only_its_admin_server_tells() {
+    let reserved = ReservedPort::reserve();
+    let port = reserved.number().to_string();
+    // One of them has the port, and answers for the others of this machine.
+    let ensemble = administered(&port).ensemble(3);
+    let one = ensemble.server(0);
+    let scene = Scene::at(&format!("{},localhost:{}", one.addr(), one.port()), "names");
+    let says = until("it tells its digests", || {
+        let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
+        let told = |check: &&Value| check["code"] == "digests" && check["state"] == "well";
+        Some(checks.iter().find(told)?["says"].as_str().unwrap().to_owned())
+    });
+    assert!(says.starts_with("1 of 1 servers tell"), "{says}");
 }
 
 /// The lines of the quick start for `zoo.cfg`, and what it says that `why` says without them.
