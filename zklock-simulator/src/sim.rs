@@ -10,7 +10,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use zklock_core::base::times;
 use zklock_core::session::{Session, SessionBuilder, SessionRegistry};
 
 use crate::chooser::Chooser;
@@ -285,9 +284,12 @@ impl World {
     #[allow(clippy::panic)]
     pub fn process_with(&self, options: impl FnOnce(SessionBuilder) -> SessionBuilder) -> Process {
         let process = self.0.inner.process();
-        let connecting = Connecting::new(times::SESSION_TIMEOUT);
-        let connector = self.0.ensemble.connector(&process, connecting);
-        let session = Session::simulated_builder(connector, Host::of(&process));
+        let (ensemble, by) = (self.0.ensemble.clone(), process.clone());
+        let connector = move |session_timeout, connect_timeout| {
+            let connecting = Connecting { connect_timeout, ..Connecting::new(session_timeout) };
+            ensemble.connector(&by, connecting)
+        };
+        let session = Session::simulated_builder_by(connector, Host::of(&process));
         let session = session.tick_time(Duration::from_micros(Options::default().tick));
         let session = options(session).open().unwrap_or_else(|error| panic!("{error:#}"));
         let mut state = self.lock();

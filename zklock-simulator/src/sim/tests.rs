@@ -1,8 +1,11 @@
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
+
+use zklock_core::session::SessionBuilder;
 
 use super::sim;
 
@@ -69,4 +72,34 @@ fn a_machine_that_its_hypervisor_pauses_learns_of_its_loss_from_the_server() {
             assert!(world.elapsed() - resumed < Duration::from_secs(6));
         });
     }
+}
+
+#[test]
+fn a_process_has_the_times_that_it_is_given() {
+    let [session_timeout, second] = [20, 1].map(Duration::from_secs);
+    sim(7, async |world| {
+        let times = |session: SessionBuilder| {
+            session.session_timeout(session_timeout).connect_timeout(second)
+        };
+        let process = world.process_with(times);
+        let _held = process.session().mutex("orders").unwrap().acquire().await.unwrap();
+        assert_eq!(process.session().timing().unwrap().session_timeout, session_timeout);
+
+        // Who waits longer than one attempt to connect is told why it failed.
+        world.begin_outage();
+        for is_given in [true, false] {
+            let process = if is_given { world.process_with(times) } else { world.process() };
+            let orders = process.session().mutex("orders").unwrap();
+            let error = orders.acquire_timeout(3 * second).await.unwrap_err();
+            assert_eq!(error.source().is_some(), is_given, "{error:#}");
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "between 1 ms and 24 days")]
+fn a_session_timeout_that_the_protocol_cannot_carry_is_refused() {
+    sim(7, async |world| {
+        drop(world.process_with(|session| session.session_timeout(Duration::MAX)))
+    });
 }

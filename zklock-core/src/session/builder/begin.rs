@@ -1,6 +1,8 @@
 //! Where a session begins: on which coordinator, and with which builder.
 
 use std::sync::Arc;
+#[cfg(any(test, feature = "testing"))]
+use std::time::Duration;
 
 use crate::base::error::LockError;
 #[cfg(any(test, feature = "testing"))]
@@ -10,7 +12,7 @@ use crate::coordinator::connector::Connector;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::zookeeper::ZooKeeperOptions;
 use crate::session::builder::SessionBuilder;
-use crate::session::builder::store::Store;
+use crate::session::builder::store::{Custom, Store};
 use crate::session::handle::Session;
 
 impl Session {
@@ -131,17 +133,29 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn builder_on(connector: impl Connector) -> SessionBuilder {
-        SessionBuilder::new(Store::Custom(Arc::new(connector), None))
+        let connector: Arc<dyn Connector> = Arc::new(connector);
+        let custom = Custom::new(move |_, _| connector.clone());
+        SessionBuilder::new(Store::Custom(custom, None))
     }
 
     /// A session in the making, in a world of its own: nothing of the computer it runs on decides
-    /// anything in it.
+    /// anything in it, and the connector decides the times.
     #[cfg(any(test, feature = "testing"))]
     #[doc(hidden)]
     pub fn simulated_builder(
         connector: Arc<dyn Connector>,
         machine: Arc<dyn Machine>,
     ) -> SessionBuilder {
-        SessionBuilder::new(Store::Custom(connector, Some(machine)))
+        Session::simulated_builder_by(move |_, _| connector.clone(), machine)
+    }
+
+    /// The same. The connector is made with the session timeout and the connect timeout of the builder.
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    pub fn simulated_builder_by(
+        connector: impl Fn(Duration, Duration) -> Arc<dyn Connector> + Send + Sync + 'static,
+        machine: Arc<dyn Machine>,
+    ) -> SessionBuilder {
+        SessionBuilder::new(Store::Custom(Custom::new(connector), Some(machine)))
     }
 }

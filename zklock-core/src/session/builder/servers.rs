@@ -45,8 +45,10 @@ impl SessionBuilder {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        if let Store::Embedded(_, embedded) = &mut self.store {
-            *embedded = timeout;
+        match &mut self.store {
+            Store::Embedded(_, requested) => *requested = timeout,
+            Store::Custom(custom, Some(_)) => custom.session_timeout = timeout,
+            _ => {}
         }
         self.zookeeper("session_timeout", |options| options.session_timeout = timeout)
     }
@@ -63,7 +65,10 @@ impl SessionBuilder {
     /// assert!(soon.connect().await.is_err_and(|error| error.is_unavailable()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn connect_timeout(self, timeout: Duration) -> Self {
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        if let Store::Custom(custom, Some(_)) = &mut self.store {
+            custom.connect_timeout = timeout;
+        }
         self.zookeeper("connect_timeout", |options| options.connect_timeout = timeout)
     }
 

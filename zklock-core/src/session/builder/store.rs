@@ -1,11 +1,13 @@
 //! What a session is on: ZooKeeper's servers, the embedded coordinator, or a coordinator of the user's.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::machine::Machine;
+use crate::base::times;
 use crate::base::unharmed::unharmed;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::limits::check_session_timeout;
@@ -21,7 +23,31 @@ pub(super) enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
     /// A coordinator of the user's; in a simulation, with the machine that is simulated.
-    Custom(Arc<dyn Connector>, Option<Arc<dyn Machine>>),
+    Custom(Custom, Option<Arc<dyn Machine>>),
+}
+
+/// What connects to a coordinator of the user's. In a simulation, the builder decides these times.
+#[derive(Clone)]
+pub(super) struct Custom {
+    connector: Arc<dyn Fn(Duration, Duration) -> Arc<dyn Connector> + Send + Sync>,
+    pub(super) session_timeout: Duration,
+    pub(super) connect_timeout: Duration,
+}
+
+impl Custom {
+    /// What is made with a session timeout and the longest time of an attempt to connect.
+    pub(super) fn new(
+        connector: impl Fn(Duration, Duration) -> Arc<dyn Connector> + Send + Sync + 'static,
+    ) -> Self {
+        let (session_timeout, connect_timeout) = (times::SESSION_TIMEOUT, times::CONNECT_TIMEOUT);
+        Custom { connector: Arc::new(connector), session_timeout, connect_timeout }
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Custom")
+    }
 }
 
 impl Store {
@@ -38,10 +64,10 @@ impl Store {
             Store::Embedded(store, _) => {
                 Place { servers: store.address().into(), chroot: "".into() }
             }
-            Store::Custom(connector, machine) => {
+            Store::Custom(custom, machine) => {
                 let servers = match machine {
                     Some(machine) => format!("simulated {}", machine.place()),
-                    None => format!("connector {:p}", Arc::as_ptr(connector)),
+                    None => format!("connector {:p}", Arc::as_ptr(&custom.connector)),
                 };
                 let chroot = machine.as_ref().map_or("", |machine| machine.chroot());
                 Place { servers: servers.into(), chroot: chroot.into() }
@@ -73,7 +99,10 @@ impl Store {
                 checked.map_err(invalid)?;
                 (Arc::new(store.connector(timeout)), Host::Callers)
             }
-            Store::Custom(connector, machine) => {
+            Store::Custom(Custom { connector, session_timeout, connect_timeout }, machine) => {
+                let checked = check_session_timeout(session_timeout);
+                checked.map_err(RequestError::BadArguments).map_err(invalid)?;
+                let connector = connector(session_timeout, connect_timeout);
                 (connector, machine.map_or(Host::Thread, Host::Machine))
             }
         })
