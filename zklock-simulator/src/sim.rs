@@ -221,16 +221,24 @@ impl fmt::Debug for World {
     }
 }
 
-/// The network on a good day: some messages take longer than others.
+/// The network on a good day: some messages take longer than others. What is struck on a bad one is late by three seconds
+/// at most, which locks outlive.
 fn fair() -> Weather {
-    Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() }
+    Weather { steps: 8, slow: 10, lag: 4, disk: 2, unit: Some(200_000), ..Weather::default() }
+}
+
+/// What ZooKeeper's example of a `zoo.cfg` sets up, so that leases, and how long a crash keeps a lock, are as in production.
+fn usual(servers: usize) -> Options {
+    let tick = 2_000_000;
+    let (min_timeout, max_timeout) = (2 * tick, 20 * tick);
+    let (sync_limit, weather) = (5, fair());
+    Options { servers, tick, min_timeout, max_timeout, sync_limit, weather, ..Options::default() }
 }
 
 impl World {
     fn new(servers: usize, seed: u64) -> Self {
         let inner = executor::World::new(Chooser::random(seed), true);
-        let options = Options { servers, weather: fair(), ..Options::default() };
-        let ensemble = Ensemble::new(&inner, options);
+        let ensemble = Ensemble::new(&inner, usual(servers));
         World(Arc::new(Inner { inner, ensemble, state: Mutex::default() }))
     }
 
@@ -290,7 +298,6 @@ impl World {
             ensemble.connector(&by, connecting)
         };
         let session = Session::simulated_builder_by(connector, Host::of(&process));
-        let session = session.tick_time(Duration::from_micros(Options::default().tick));
         let session = options(session).open().unwrap_or_else(|error| panic!("{error:#}"));
         let mut state = self.lock();
         state.processes.push(process.clone());
@@ -449,7 +456,9 @@ impl World {
         self.0.ensemble.restart(server);
     }
 
-    /// Lets two servers not hear each other, until [`heal`](World::heal). Processes reach both.
+    /// Lets two servers not hear each other, until [`heal`](World::heal). Processes reach both. Servers notice after ten
+    /// seconds (`syncLimit`) that nobody hears them: where that is the leader, locks are lost meanwhile. At first, the last
+    /// server leads.
     ///
     /// ```
     /// # use zklock::testing::sim_with_servers;

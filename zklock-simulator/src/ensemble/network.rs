@@ -220,7 +220,7 @@ impl Machine {
                 self.send_to_server(id, frame);
             }
             4 => {
-                let late = self.tick_share();
+                let late = self.units();
                 self.struck = self.struck.max(self.now + late);
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.to_server.last = self.now + late;
@@ -229,7 +229,7 @@ impl Machine {
                 self.after(0, Event::Cut { wire: id, arrives: true });
             }
             _ => {
-                let long = self.tick_share();
+                let long = self.units();
                 self.struck = self.struck.max(self.now + long);
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.to_server.silent = true;
@@ -254,9 +254,10 @@ impl Machine {
         }
     }
 
-    /// From half a tick to sixteen.
-    fn tick_share(&self) -> u64 {
-        self.options.tick / 2 * (1 + u64::from(self.world.choose(32)))
+    /// From half a unit to sixteen.
+    fn units(&self) -> u64 {
+        let unit = self.options.weather.unit.unwrap_or(self.options.tick);
+        unit / 2 * (1 + u64::from(self.world.choose(32)))
     }
 
     /// A silent connection is heard again.

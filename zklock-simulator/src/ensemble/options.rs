@@ -58,6 +58,9 @@ pub struct Weather {
     pub slow: u32,
     /// How many of 1,000 requests are struck by a fault.
     pub strikes: u32,
+    /// The unit of how late what is struck arrives, and for how long a connection is silent then, in microseconds; nothing
+    /// for a tick.
+    pub unit: Option<u64>,
     /// How many of 1,000 notifications are swallowed.
     pub swallowed: u32,
     /// How many of 1,000 answers are swallowed.
@@ -94,6 +97,7 @@ impl Default for Weather {
             step: 150,
             slow: 0,
             strikes: 0,
+            unit: None,
             swallowed: 0,
             forgets: 0,
             unread: 0,

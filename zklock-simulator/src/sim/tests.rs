@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zklock_core::session::SessionBuilder;
 
-use super::sim;
+use super::{sim, sim_with_servers};
 
 #[test]
 #[should_panic(expected = "an assertion in a handler")]
@@ -102,4 +102,40 @@ fn a_session_timeout_that_the_protocol_cannot_carry_is_refused() {
     sim(7, async |world| {
         drop(world.process_with(|session| session.session_timeout(Duration::MAX)))
     });
+}
+
+/// The guide says how long an outage may be, and the documentation of the session timeout how long a crash keeps a lock.
+#[test]
+fn leases_and_crashes_last_as_long_as_in_production() {
+    let mut longest = Duration::ZERO;
+    for seed in 0..20 {
+        sim(seed, async |world| {
+            let [one, other] = [world.process(), world.process()];
+            let _held = one.session().mutex("orders").unwrap().acquire().await.unwrap();
+            let timing = one.session().timing().unwrap();
+            assert_eq!(timing.lease, Duration::from_millis(5_500));
+            one.crash();
+            let crashed = world.elapsed();
+            let _next = other.session().mutex("orders").unwrap().acquire().await.unwrap();
+            longest = longest.max(world.elapsed() - crashed);
+        });
+    }
+    let [timeout, tick] = [10, 2].map(Duration::from_secs);
+    assert!(timeout + tick / 4 < longest && longest < timeout + 2 * tick, "{longest:?}");
+}
+
+/// The documentation says what delays the next grant where a leader is not dead.
+#[test]
+fn a_leader_that_nobody_hears_is_noticed_after_five_ticks() {
+    for seed in 0..5 {
+        sim_with_servers(3, seed, async |world| {
+            let [one, other] = [world.process(), world.process()];
+            let held = one.session().mutex("orders").unwrap().acquire().await.unwrap();
+            let (leader, begun) = (world.0.ensemble.leader().unwrap(), world.elapsed());
+            (0..3).filter(|server| *server != leader).for_each(|server| world.part(leader, server));
+            let _next = other.session().mutex("others").unwrap().acquire().await.unwrap();
+            let took = (world.elapsed() - begun).as_secs_f64();
+            assert!((10.0..15.0).contains(&took) && !held.is_valid(), "{took}");
+        });
+    }
 }
