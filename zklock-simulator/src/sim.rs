@@ -197,7 +197,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    processes: Vec<executor::Process>,
+    /// All processes, and whether each is cut off.
+    processes: Vec<(executor::Process, bool)>,
+    /// Whether there is an outage.
     away: bool,
     /// How handlers ended that panicked, in the order in which they did.
     panics: Vec<Panicked>,
@@ -300,14 +302,13 @@ impl World {
         let session = Session::simulated_builder_by(connector, Host::of(&process));
         let session = options(session).open().unwrap_or_else(|error| panic!("{error:#}"));
         let mut state = self.lock();
-        state.processes.push(process.clone());
+        state.processes.push((process.clone(), false));
         let away = state.away;
         drop(state);
-        let process = Process { world: self.clone(), process, session };
         if away {
-            process.cut_off();
+            self.block(&process, true);
         }
-        process
+        Process { world: self.clone(), process, session }
     }
 
     /// Waits for a time of the world.
@@ -369,7 +370,7 @@ impl World {
         self.outage(true);
     }
 
-    /// Makes ZooKeeper reachable again, for all processes.
+    /// Makes ZooKeeper reachable again, for all processes that are not [cut off](Process::cut_off).
     ///
     /// ```
     /// # use zklock::testing::sim;
@@ -387,19 +388,30 @@ impl World {
         self.outage(false);
     }
 
-    fn outage(&self, out: bool) {
+    fn outage(&self, away: bool) {
         let mut state = self.lock();
-        state.away = out;
+        state.away = away;
         let processes = state.processes.clone();
         drop(state);
-        for process in processes {
-            self.block(&process, out);
+        for (process, is_cut_off) in processes {
+            self.block(&process, away || is_cut_off);
         }
     }
 
-    fn block(&self, process: &executor::Process, away: bool) {
+    fn cut_off(&self, process: &executor::Process, out: bool) {
+        let mut state = self.lock();
+        let known = state.processes.iter_mut().find(|(known, _)| known.id() == process.id());
+        if let Some((_, is_cut_off)) = known {
+            *is_cut_off = out;
+        }
+        let away = state.away;
+        drop(state);
+        self.block(process, away || out);
+    }
+
+    fn block(&self, process: &executor::Process, out: bool) {
         for server in 0..self.0.ensemble.size() {
-            self.0.ensemble.block(process, server, away, away);
+            self.0.ensemble.block(process, server, out, out);
         }
     }
 
@@ -683,10 +695,10 @@ impl Process {
     /// }).unwrap();
     /// ```
     pub fn cut_off(&self) {
-        self.world.block(&self.process, true);
+        self.world.cut_off(&self.process, true);
     }
 
-    /// Makes ZooKeeper reachable for this process again.
+    /// Makes ZooKeeper reachable for this process again, unless there is an [outage](World::begin_outage).
     ///
     /// ```
     /// # use zklock::testing::sim;
@@ -701,7 +713,7 @@ impl Process {
     /// }).unwrap();
     /// ```
     pub fn reconnect(&self) {
-        self.world.block(&self.process, false);
+        self.world.cut_off(&self.process, false);
     }
 
     /// Makes its clock run fast by so many millionths from now on, or slow where it is negative. Up to 1,000 are

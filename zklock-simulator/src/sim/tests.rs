@@ -139,3 +139,24 @@ fn a_leader_that_nobody_hears_is_noticed_after_five_ticks() {
         });
     }
 }
+
+#[test]
+fn who_is_cut_off_stays_so_at_the_end_of_an_outage_and_who_reconnects_waits_for_it() {
+    let second = Duration::from_secs(1);
+    sim(7, async |world| {
+        let [one, other] = [world.process(), world.process()];
+        let [orders, others] = [&one, &other].map(|one| one.session().mutex("orders").unwrap());
+        one.cut_off();
+        other.cut_off();
+        world.begin_outage();
+        other.reconnect();
+        assert!(others.acquire_timeout(second).await.is_err_and(|error| error.is_unavailable()));
+        world.end_outage();
+        assert!(
+            orders.acquire_timeout(60 * second).await.is_err_and(|error| error.is_unavailable())
+        );
+        assert!(others.acquire().await.unwrap().is_valid());
+        one.reconnect();
+        assert!(orders.acquire().await.unwrap().is_valid());
+    });
+}
