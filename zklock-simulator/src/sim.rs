@@ -43,6 +43,9 @@ use crate::host::Host;
 /// The times of tokio (`tokio::time::sleep`, `timeout`) are those of the world, to the millisecond.
 /// Real input and output, and threads, do not wait for it.
 ///
+/// The seed does not decide what chooses by chance of its own: `tokio::select!` does, unless it begins with `biased;`, and so
+/// does the order of a `HashMap`.
+///
 /// # Panics
 ///
 /// Panics if the test panics, or a handler, also one whose [`Running`] nobody awaits, or a task of the
