@@ -22,7 +22,7 @@ use rustix::io::ioctl_fionread;
 use super::family::Family;
 use super::lease::{Lease, Moment};
 use super::teller::Teller;
-use crate::exit::Failure;
+use crate::exit::{Failure, LOST};
 use crate::server::to_spawn;
 
 /// The first argument of the guardian.
@@ -32,11 +32,11 @@ pub(super) const GUARD: &str = "--guard-a-group";
 /// `pkill -9` would end both.
 pub(super) const NAME: &str = "lock-guardian";
 
+/// Why the lock is lost where the guardian was told too late.
+pub(super) const STOPPED: &str = "zklock was stopped for longer than the lock is safe";
+
 /// What the guardian is told when the group has ended.
 const DISMISSED: &str = "dismissed";
-
-/// What it is told where nothing ends the lease.
-const NEVER: &str = "never";
 
 /// The longest time for which it sleeps: its timer stands still while the machine is suspended.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ const TRIES: u32 = 10;
 pub(super) struct Guardian {
     pid: Pid,
     ear: PipeWriter,
-    told: Option<Moment>,
+    told: Moment,
     /// Until when it may be slow to begin, if it has not heard anything yet.
     begins: Option<Moment>,
     /// Whether it was told too late, and has killed the group.
@@ -70,12 +70,12 @@ impl Guardian {
     }
 
     /// Starts it with an order, which it finds whatever becomes of this process.
-    fn start_with(family: &Family, deadline: Option<Moment>) -> Result<Self, Failure> {
+    fn start_with(family: &Family, deadline: Moment) -> Result<Self, Failure> {
         let started = Self::spawn(family, deadline);
         started.map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
     }
 
-    fn spawn(family: &Family, deadline: Option<Moment>) -> io::Result<Self> {
+    fn spawn(family: &Family, deadline: Moment) -> io::Result<Self> {
         let (stdin, mut ear) = pipe()?;
         // A guardian that does not listen must not stop this process.
         fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -91,7 +91,7 @@ impl Guardian {
                 .process_group(0)
                 .spawn()?;
         let pid = Pid::from_raw(i32::try_from(guardian.id()).unwrap_or(i32::MAX));
-        Ok(Guardian { pid, ear, told: deadline, begins: deadline, late: false })
+        Ok(Guardian { pid, ear, told: deadline, begins: Some(deadline), late: false })
     }
 
     /// Waits until it has heard what it was told, or it is too late for that. False if it never will.
@@ -110,15 +110,16 @@ impl Guardian {
     }
 
     /// From now on, the end of this process is the end of the group, and so is the deadline unless
-    /// it is told a later one before.
+    /// it is told a later one before. Fails where it is too late for that and the guardian kills nobody.
     pub(super) fn guard(
         &mut self,
         family: &Family,
-        deadline: Option<Moment>,
+        deadline: Moment,
         teller: &Teller,
     ) -> Result<(), Failure> {
         if self.is_late() {
-            return Ok(());
+            let lost = || Failure { code: LOST, message: STOPPED.to_owned() };
+            return if self.is_deaf() { Err(lost()) } else { Ok(()) };
         }
         self.told = deadline;
         let Err(error) = self.hand_over(&order(family, deadline)) else { return Ok(()) };
@@ -143,9 +144,18 @@ impl Guardian {
         self.ear.write_all(order.as_bytes())
     }
 
+    /// Whether somebody has killed it, or stopped it.
+    fn is_deaf(&self) -> bool {
+        let mut ears = [PollFd::new(self.ear.as_fd(), PollFlags::POLLOUT)];
+        let is_closed =
+            |one: &PollFd<'_>| one.revents().is_some_and(|seen| seen.contains(PollFlags::POLLERR));
+        let is_killed = poll(&mut ears, PollTimeout::ZERO).is_ok() && ears.iter().any(is_closed);
+        is_killed || ioctl_fionread(&self.ear).is_ok_and(|unheard| unheard > 0)
+    }
+
     /// Whether the deadline passed before it was told a later one: it kills the group then.
     pub(super) fn is_late(&mut self) -> bool {
-        self.late |= self.told.is_some_and(Moment::is_over);
+        self.late |= self.told.is_over();
         self.late
     }
 
@@ -157,9 +167,8 @@ impl Guardian {
 }
 
 /// What a guardian is told.
-fn order(family: &Family, deadline: Option<Moment>) -> String {
-    let deadline = deadline.map_or_else(|| NEVER.to_owned(), |at| at.millis().to_string());
-    format!("{deadline} {}\n", family.words())
+fn order(family: &Family, deadline: Moment) -> String {
+    format!("{} {}\n", deadline.millis(), family.words())
 }
 
 /// What the guardian does. Returns its exit code.
@@ -269,5 +278,27 @@ mod tests {
         anothers.wait().unwrap();
         assert!(lives);
         assert_eq!(orders.patience(), None);
+    }
+
+    /// This process was stopped, and its guardian was stopped or killed as well: nobody has ended the group.
+    #[test]
+    fn where_it_is_too_late_and_the_guardian_hears_nothing_the_lock_is_lost() {
+        let teller = Teller::start().unwrap();
+        let told = |is_stopped: bool, is_killed: bool| {
+            let (hears, ear) = pipe().unwrap();
+            let hears = (!is_killed).then_some(hears);
+            let told = Moment::of_millis(0);
+            let mut guardian = Guardian { pid: Pid::this(), ear, told, begins: None, late: false };
+            if is_stopped {
+                guardian.ear.write_all(b"an order").unwrap();
+            }
+            let family = Family::of(Pid::this(), Pid::this());
+            let told = guardian.guard(&family, Moment::of_millis(u64::MAX), &teller);
+            drop(hears);
+            told.map_err(|failure| failure.code)
+        };
+        // It has killed the group.
+        assert_eq!(told(false, false), Ok(()));
+        assert_eq!([told(true, false), told(false, true)], [Err(LOST); 2]);
     }
 }

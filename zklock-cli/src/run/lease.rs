@@ -6,6 +6,9 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
 use zklock::{AnyGuard, Session};
 
+use super::lost;
+use crate::exit::Failure;
+
 /// The clock that also counts while the machine is suspended, as the library's does.
 #[cfg(target_os = "linux")]
 const CLOCK: ClockId = ClockId::Boottime;
@@ -23,8 +26,8 @@ impl Moment {
         Moment(Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default()))
     }
 
-    fn checked_add(self, time: Duration) -> Option<Self> {
-        self.0.checked_add(time).map(Moment)
+    fn after(self, time: Duration) -> Self {
+        Moment(self.0.saturating_add(time))
     }
 
     /// How long it is until then.
@@ -49,17 +52,17 @@ impl Moment {
 /// The lease of the lock. It ends before the lock could be another's.
 pub(super) struct Lease<'g> {
     guard: &'g AnyGuard,
-    /// Its length when it was just renewed; `None` where nothing ends it, on the embedded coordinator.
-    length: Option<Duration>,
+    /// Its length when it was just renewed.
+    length: Duration,
     /// How often it is renewed.
     beat: Duration,
 }
 
 impl<'g> Lease<'g> {
-    pub(super) fn of(guard: &'g AnyGuard, session: &Session) -> Self {
-        let timing = session.timing();
-        let beat = timing.map_or(Duration::MAX, |timing| timing.heartbeat);
-        Lease { guard, length: timing.map(|timing| timing.lease), beat }
+    /// That of a guard. Its ZooKeeper session may have ended just after the grant: then the lock is lost.
+    pub(super) fn of(guard: &'g AnyGuard, session: &Session) -> Result<Self, Failure> {
+        let timing = session.timing().ok_or_else(|| lost("the lock is lost"))?;
+        Ok(Lease { guard, length: timing.lease, beat: timing.heartbeat })
     }
 
     /// Waits until a quarter is left: time for the command to end by itself.
@@ -74,7 +77,7 @@ impl<'g> Lease<'g> {
 
     /// Waits until less than this part is left, or the guard is lost.
     async fn down_to(&self, part: u32) {
-        let least = self.length.unwrap_or_default() / part;
+        let least = self.length / part;
         loop {
             let remaining = self.guard.remaining();
             if !self.guard.is_valid() || remaining <= least {
@@ -90,15 +93,32 @@ impl<'g> Lease<'g> {
 
     /// When the guardian kills the group, if nobody else has done so and the lease is not renewed:
     /// when a fortieth is left.
-    pub(super) fn deadline(&self) -> Option<Moment> {
-        let length = self.length?;
+    pub(super) fn deadline(&self) -> Moment {
         // The clock first: who is stopped in between counts too little, and never too much.
         let now = Moment::now();
-        now.checked_add(self.guard.remaining().saturating_sub(length / 40))
+        now.after(self.guard.remaining().saturating_sub(self.length / 40))
     }
 
     /// Waits until it is likely to have been renewed.
     pub(super) async fn renewed(&self) {
         sleep(self.beat / 2).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zklock::AnyLock;
+
+    use super::*;
+    use crate::exit::LOST;
+
+    #[tokio::test]
+    async fn without_a_zookeeper_session_there_is_no_lease() {
+        let session = Session::embedded();
+        let guard = AnyLock::Mutex(session.mutex("a").unwrap()).acquire().await.unwrap();
+        let lease = Lease::of(&guard, &session).unwrap();
+        assert!(!lease.deadline().is_over());
+        session.close().await;
+        assert!(Lease::of(&guard, &session).is_err_and(|failure| failure.code == LOST));
     }
 }

@@ -170,7 +170,7 @@ async fn supervise(
     signals: &mut Signals,
     teller: &Teller,
 ) -> Result<Ending, Failure> {
-    let lease = Lease::of(guard, session);
+    let lease = Lease::of(guard, session)?;
     // `^Z` does not stop who holds a lock, where it reaches this process and not the command.
     let _unheeded = Signals::of(&[Signal::SIGTSTP])?;
     let environment = [
@@ -208,9 +208,7 @@ async fn supervise(
         }
     };
     let ended = match ended {
-        Ok(Status::Killed(KILLED)) if child.was_forsaken() => {
-            Err(lost("zklock was stopped for longer than the lock is safe"))
-        }
+        Ok(Status::Killed(KILLED)) if child.was_forsaken() => Err(lost(guardian::STOPPED)),
         ended => ended,
     };
     // Before the terminal is taken back.
