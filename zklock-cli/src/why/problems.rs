@@ -48,6 +48,16 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// A command about this lock, with its options.
+    fn command(&self, verb: &str, options: &[&str]) -> String {
+        // Among the options, a name such as -5 would be one.
+        let words = match self.name.starts_with('-') {
+            true => [&[verb], options, &["--", self.name]].concat(),
+            false => [&[verb, self.name], options].concat(),
+        };
+        self.again.command(&words)
+    }
+
     /// The command that deletes the node of a contender.
     pub(crate) fn breaks(&self, one: &ContenderInfo) -> String {
         let (czxid, whole) = (format!("{:#x}", one.czxid), format!("--node={}", one.node));
@@ -56,14 +66,14 @@ impl Facts<'_> {
             true => &[&*whole][..],
             false => &["--node", &one.node],
         };
-        self.again.command(&[&["break", self.name], node, &["--czxid", &czxid]].concat())
+        self.command("break", &[node, &["--czxid", &czxid]].concat())
     }
 
     /// The command that asks the holders to release the lock, unless each of them has been asked.
     pub(super) fn revokes(&self) -> Option<String> {
         let mut holders = self.queues.iter().flat_map(Queue::holders);
         let is_new = holders.any(|one| !one.owner.revoked);
-        is_new.then(|| self.again.command(&["revoke", self.name]))
+        is_new.then(|| self.command("revoke", &[]))
     }
 
     /// How many nodes stand behind those that were read.
@@ -261,7 +271,7 @@ impl Facts<'_> {
              `zklock why` says of holders, of who waits and of their number is said of those before them."
         );
         let longer = humantime::format_duration(self.within * LONGER).to_string();
-        let longer = self.again.command(&["why", self.name, "--within", &longer]);
+        let longer = self.command("why", &["--within", &longer]);
         let problem = Problem { is_normal: true, ..Problem::new("unread", says, vec![longer]) };
         (unread > 0).then_some(problem)
     }
@@ -277,7 +287,7 @@ impl Facts<'_> {
              nobody holds it then either, that process hangs; look at it, or end it.",
             who(first)
         );
-        let again = self.again.command(&["why", self.name]);
+        let again = self.command("why", &[]);
         Some(Problem { is_normal: true, ..Problem::new("next", says, vec![again]) })
     }
 
@@ -338,8 +348,9 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
     use crate::why::example::{facts, queue, view};
-    use crate::why::view::View;
     use zklock::Survey;
 
     /// What a server says, and which node it shows that its leader does not know.
@@ -375,7 +386,7 @@ mod tests {
 
     /// Such a node has no host in its name.
     #[tokio::test]
-    async fn the_command_that_breaks_is_accepted_whatever_the_node_is_called() {
+    async fn the_command_that_breaks_is_accepted_whatever_the_lock_and_the_node_are_called() {
         use clap::Parser;
         let session = zklock::Session::embedded();
         let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
@@ -384,16 +395,17 @@ mod tests {
             [("-W-0000000003", "--node=-W-0000000003"), ("x-W-0000000003", "--node x-W-0000000003")]
         {
             one.node = node.to_owned();
-            let command = facts(&[], &[], "y:2").breaks(&one);
-            assert!(command.contains(printed), "{command}");
-            let apart = command.replace("--node=", "--node ");
-            for typed in [command, apart] {
-                let read = crate::args::Args::try_parse_from(typed.split(' '));
-                let Ok(crate::args::Args { command: crate::args::Command::Break(read), .. }) = read
-                else {
-                    panic!("{typed}: {read:?}")
-                };
-                assert_eq!(read.node, node);
+            for name in ["a", "-5", "--yes"] {
+                let command = Facts { name, ..facts(&[], &[], "y:2") }.breaks(&one);
+                assert!(command.contains(printed), "{command}");
+                let apart = command.replace("--node=", "--node ");
+                for typed in [command, apart] {
+                    let read = Args::try_parse_from(typed.split(' '));
+                    let Ok(Args { command: Command::Break(read), .. }) = read else {
+                        panic!("{typed}: {read:?}")
+                    };
+                    assert_eq!((&*read.name, &*read.node), (name, node));
+                }
             }
         }
     }
