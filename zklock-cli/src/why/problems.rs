@@ -222,6 +222,12 @@ impl Facts<'_> {
         let mut holders = self.queues.iter().flat_map(Queue::holders);
         let first = holders.next()?;
         let works = match Life::of(first, self.views) {
+            // A connection is kept for as long as the session lasts.
+            Life::Connected { server, heard, at_least: true, .. } => format!(
+                "It is at work, hangs or is gone, which is not known: {server} has its connection, and last heard of it \
+                 at least {} ago",
+                span(heard)
+            ),
             Life::Connected { .. } => {
                 "Its process lives, as far as ZooKeeper knows: it is at work, or hangs for another reason"
                     .to_owned()
@@ -351,6 +357,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use crate::why::example::{facts, queue, view};
+    use crate::words::Connection;
     use zklock::Survey;
 
     /// What a server says, and which node it shows that its leader does not know.
@@ -382,6 +389,25 @@ mod tests {
             [shows("x:1/app", Some("/a/n")), shows("y:2/app", None), shows("z:3/app", None)];
         let problems = facts(&views, &[], "y:2/app").problems();
         assert_eq!(problems[0].helps[1], "export ZKLOCK_CONNECT=y:2,z:3/app");
+    }
+
+    /// Another server of the same name may have answered the own session.
+    #[tokio::test]
+    async fn a_holder_whose_silence_nobody_measures_is_not_said_to_live() {
+        let session = zklock::Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut survey = session.site("a").unwrap().survey().await.unwrap();
+        survey.queue[0].zookeeper_session = 7;
+        let told = [1, 7].map(|session| {
+            let (from, timeout) = ("b:1".to_owned(), Duration::from_secs(6));
+            Connection { session, from, timeout, answered: 5 }
+        });
+        let queue = || queue(survey.clone());
+        for (own, lives) in [(Some(1), true), (None, false)] {
+            let view = View { own, ..view("x:1", queue(), Ok(told.to_vec())) };
+            let held = facts(&[view], &[queue()], "x:1").only_held().unwrap();
+            assert_eq!(held.says.contains("Its process lives"), lives, "{}", held.says);
+        }
     }
 
     /// Such a node has no host in its name.
