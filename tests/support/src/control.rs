@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Measures beside a test by how much the machine is late with what nobody promises: a timer that
 /// fires and wakes another thread, a thread that is ready and has no processor, and a request that a
 /// server answers.
+///
+/// What was late at any time since it was made is allowed for. So a test that measures several things, one after
+/// the other, makes one for each: a delay at the first excuses none of the others.
 #[derive(Debug)]
 pub struct Control {
     stop: Arc<AtomicBool>,
@@ -64,6 +67,7 @@ impl Control {
         });
         // A thread that has just worked is made to wait for longer than one that has slept.
         let (mut waits, worst) = (Waits::default(), control.worst.clone());
+        waits.look();
         control.measure(TIMER, move || {
             thread::sleep(LOOK);
             let (lately, in_all) = waits.look();

@@ -84,7 +84,6 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
 async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
     let bed = Bed::shared("revoked");
     let other = bed.session().await;
-    let control = Control::of(bed.server());
     for (revocable, promised) in [(true, Duration::ZERO), (false, Duration::from_secs(1))] {
         let builder = bed.builder().session_timeout(Duration::from_secs(6));
         let builder = builder.defaults(LockOptions::default().revocable(revocable));
@@ -94,6 +93,7 @@ async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
             until("the own node is watched", || (bed.watched().len() == 1).then_some(())).await;
         }
         assert!(!guard.is_revoked());
+        let control = Control::of(bed.server());
         assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
         let start = Instant::now();
         soon("the wish", guard.revoked()).await;

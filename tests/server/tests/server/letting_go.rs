@@ -214,7 +214,6 @@ async fn the_views_of_a_guard_are_told_at_once_when_it_goes() {
     let bed = Bed::shared("views");
     let session = bed.session().await;
     let busy = bed.busy(&[&session]).await;
-    let control = Control::timers();
     for (kind, is_dropped) in KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
         let held = kind.acquire(&session).await;
         // A caller of this process gets the same node, where the kind hands it on.
@@ -223,7 +222,7 @@ async fn the_views_of_a_guard_are_told_at_once_when_it_goes() {
         tokio::time::sleep(BOUND / 2).await;
         assert!(views.iter_mut().all(|view| view.try_recv().is_err()), "{kind:?}");
         assert!(held.is_valid());
-        let start = Instant::now();
+        let (control, start) = (Control::timers(), Instant::now());
         if is_dropped {
             drop(held);
         } else {

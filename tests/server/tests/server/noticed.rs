@@ -25,9 +25,9 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-deleted");
     let (holder, other) = (bed.session_of(T).await, bed.session().await);
     let busy = bed.busy(&[&holder]).await;
-    let control = Control::of(bed.server());
     for kind in KINDS {
         let held = kind.acquire(&holder).await;
+        let control = Control::of(bed.server());
         bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within_answers(&format!("{kind:?} deleted at once"), took, HEARTBEAT, TOLD);
@@ -52,12 +52,12 @@ async fn what_is_done_to_any_of_several_nodes_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-any");
     let (holder, other, mut raw) = (bed.session_of(T).await, bed.session().await, bed.raw());
     let busy = bed.busy(&[&holder]).await;
-    let control = Control::of(bed.server());
     let kinds = [Kind::Permits, Kind::Multi];
     for (kind, number) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 1)]) {
         let held = kind.acquire(&holder).await;
         let nodes = nodes(&bed, &held);
         assert_eq!(nodes.len(), 2, "{kind:?}: {nodes:?}");
+        let control = Control::of(bed.server());
         raw.set_data(&nodes[number], b"__REVOKE__").unwrap();
         let start = Instant::now();
         soon("the wish", held.revoked()).await;
@@ -65,6 +65,7 @@ async fn what_is_done_to_any_of_several_nodes_is_known_within_a_heartbeat() {
         assert!(held.is_valid());
         held.release().await.unwrap();
         let held = kind.acquire(&holder).await;
+        let control = Control::of(bed.server());
         bed.delete(&self::nodes(&bed, &held)[number]);
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?}, node {number} deleted"), took, HEARTBEAT);
@@ -113,13 +114,12 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
         ("one", session.mutex("one").unwrap().with_driver(OneNode)),
         ("numbered", session.mutex("numbered").unwrap().with_driver(Numbered::dlock())),
     ];
-    let control = Control::of(bed.server());
     for held_for in [0, 3, 7] {
         for (name, mutex) in &layouts {
             let guard = soon("the lock", mutex.acquire()).await.unwrap();
             tokio::time::sleep(held_for * HEARTBEAT / 5).await;
             assert!(guard.is_valid());
-            let mut other = bed.raw();
+            let (mut other, control) = (bed.raw(), Control::of(bed.server()));
             other.delete(guard.node_path()).unwrap();
             other.create(guard.node_path(), b"", CreateMode::Ephemeral).unwrap();
             let start = Instant::now();
@@ -234,7 +234,6 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
     let (busy, lock) = (bed.busy_while_broken(&[&session]).await, session.rw_lock("a").unwrap());
-    let control = Control::of(bed.server());
     let lease = session.timing().unwrap().lease;
     for (what, promised) in [("its node deleted", HEARTBEAT), ("silence", lease)] {
         let writing = soon("the lock", lock.write()).await.unwrap();
@@ -242,7 +241,7 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
         let deletion = proxy.on(deletion, Action::Drop);
         let stepping_down = tokio::spawn(writing.downgrade());
         until("it has a reader's node", || (deletion.hits() > 0).then_some(())).await;
-        let start = Instant::now();
+        let (control, start) = (Control::of(bed.server()), Instant::now());
         if what == "silence" {
             proxy.black_hole(true);
         } else {
@@ -264,7 +263,6 @@ async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
         const T: Duration = Duration::from_secs(12);
         let session = bed.session_of(T).await;
         let busy = bed.busy(&[&session]).await;
-        let control = Control::of(bed.server());
         let mut all = Vec::new();
         for kind in KINDS {
             // At different times between two heartbeats: not every one of them is just about to come.
@@ -275,11 +273,12 @@ async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
         for (kind, held, granted) in all {
             tokio::time::sleep_until((granted + T / 4 + BOUND).into()).await;
             assert!(held.is_valid(), "{kind:?}");
+            let control = Control::of(bed.server());
             bed.delete(held.node_path());
             let took = lost(kind, &held, Instant::now()).await;
             late.extend(control.late(&format!("{kind:?} deleted later"), took, Duration::ZERO, 1));
         }
-        drop((busy, control));
+        drop(busy);
         bed.end().await;
         late
     })
@@ -292,7 +291,6 @@ async fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let (first, second) = (bed.session_of(LONG).await, bed.session_of(LONG).await);
     let busy = bed.busy(&[&second]).await;
-    let control = Control::of(bed.server());
     for kind in [Kind::Mutex, Kind::Fair, Kind::Multi] {
         let ahead = kind.acquire(&first).await;
         let waiting = kind.acquiring(&second);
@@ -304,6 +302,7 @@ async fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex() {
         .await;
         ahead.release().await.unwrap();
         let held = waiting.await.unwrap();
+        let control = Control::of(bed.server());
         bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} deleted after a wait"), took, Duration::ZERO);
@@ -319,7 +318,6 @@ async fn a_deletion_is_known_at_once_to_who_was_third_when_the_second_gave_up() 
     let (first, second, third) =
         (bed.session_of(LONG).await, bed.session_of(LONG).await, bed.session_of(LONG).await);
     let busy = bed.busy(&[&third]).await;
-    let control = Control::of(bed.server());
     for kind in [Kind::Mutex, Kind::Fair] {
         let ahead = kind.acquire(&first).await;
         let below = format!("{}/", bed.path(kind.name()));
@@ -334,6 +332,7 @@ async fn a_deletion_is_known_at_once_to_who_was_third_when_the_second_gave_up() 
         until("the second gave up", || (nodes() == 2).then_some(())).await;
         ahead.release().await.unwrap();
         let held = waiting.await.unwrap();
+        let control = Control::of(bed.server());
         bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} deleted after a wait as third"), took, Duration::ZERO);
@@ -348,7 +347,6 @@ async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost(
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let proxy = bed.proxy();
     let (first, second) = (bed.session_of(LONG).await, bed.session_of_through(LONG, &proxy).await);
-    let control = Control::of(bed.server());
     for kind in [Kind::Mutex, Kind::Fair] {
         let ahead = kind.acquire(&first).await;
         let below = format!("{}/", bed.path(kind.name()));
@@ -362,6 +360,7 @@ async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost(
         ahead.release().await.unwrap();
         proxy.heal();
         let held = waiting.await.unwrap();
+        let control = Control::of(bed.server());
         bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} deleted after a reconnect"), took, Duration::ZERO);
@@ -394,10 +393,10 @@ async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let session = bed.session_of(LONG).await;
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(bed.server());
     for kind in KINDS {
         let options = LockOptions::default().revocable(true);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        let control = Control::of(bed.server());
         bed.delete(held.node_path());
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} revocable and deleted"), took, Duration::ZERO);
@@ -412,11 +411,11 @@ async fn what_is_done_to_any_of_several_nodes_is_known_at_once_to_who_is_revocab
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let (session, mut raw) = (bed.session_of(LONG).await, bed.raw());
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(bed.server());
     let options = LockOptions::default().revocable(true);
     let kinds = [Kind::Permits, Kind::Multi];
     for (kind, number) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 1)]) {
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        let control = Control::of(bed.server());
         raw.set_data(&nodes(&bed, &held)[number], b"__REVOKE__").unwrap();
         let start = Instant::now();
         soon("the wish", held.revoked()).await;
@@ -425,6 +424,7 @@ async fn what_is_done_to_any_of_several_nodes_is_known_at_once_to_who_is_revocab
         assert!(held.is_valid());
         held.release().await.unwrap();
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        let control = Control::of(bed.server());
         bed.delete(&nodes(&bed, &held)[number]);
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{what} deleted"), took, Duration::ZERO);
@@ -441,7 +441,6 @@ async fn what_is_done_to_a_node_is_known_at_once_to_who_is_revocable_inside_anot
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let (session, mut raw) = (bed.session_of(LONG).await, bed.raw());
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(bed.server());
     let options = LockOptions::default().revocable(true);
     // Permits are not taken again.
     let kinds = [Kind::Mutex, Kind::Fair, Kind::Exclusive, Kind::Read, Kind::Write];
@@ -452,6 +451,7 @@ async fn what_is_done_to_a_node_is_known_at_once_to_who_is_revocable_inside_anot
             let outer = kind.acquire(&session).await;
             let inner = outer.scope(kind.take(&session, options, Wait::Forever)).await.unwrap();
             let node = nodes(&bed, &outer).swap_remove(number);
+            let control = Control::of(bed.server());
             if is_deleted {
                 bed.delete(&node);
                 let took = lost(kind, &inner, Instant::now()).await;
@@ -479,10 +479,10 @@ async fn wish(session_timeout: Duration, revocable: bool, promised: Duration) {
     let mut raw = bed.raw();
     let session = bed.session_of(session_timeout).await;
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(bed.server());
     for kind in KINDS {
         let options = LockOptions::default().revocable(revocable);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
+        let control = Control::of(bed.server());
         raw.set_data(held.node_path(), b"__REVOKE__").unwrap();
         let start = Instant::now();
         soon("the wish", held.revoked()).await;

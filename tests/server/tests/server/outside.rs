@@ -80,8 +80,8 @@ async fn a_waiter_whose_node_is_deleted_queues_up_again() {
 async fn a_waiter_whose_node_is_deleted_has_another_one_in_time() {
     const T: Duration = Duration::from_secs(5);
     let bed = Bed::shared("waiter-deleted-in-time");
-    let control = Control::of(bed.server());
     for (deleted, promised) in [(1, Duration::ZERO), (2, T)] {
+        let control = Control::of(bed.server());
         let (first, waiting) = queue_of_three_within(&bed, T, deleted).await;
         let start = Instant::now();
         bed.until_contenders("a", 3).await;

@@ -90,9 +90,8 @@ async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again() {
     let bed = Bed::shared("permits-deleted");
     let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
     let busy = bed.busy(&[&one, &two]).await;
-    let control = Control::of(bed.server());
     for (kazoo, which) in NODES {
-        let options = LockOptions::new();
+        let (options, control) = (LockOptions::new(), Control::of(bed.server()));
         let (mut raw, directories) = (bed.raw(), directories(&bed, kazoo));
         let (holder, waiting, node, start) =
             deleted(&bed, (kazoo, which), [&one, &two], options).await;
@@ -122,8 +121,8 @@ async fn a_semaphore_begins_again_as_often_as_it_was_told() {
     let bed = Bed::shared("permits-never");
     let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
     let busy = bed.busy(&[&one, &two]).await;
-    let control = Control::of(bed.server());
     for (kazoo, which) in NODES {
+        let control = Control::of(bed.server());
         let never = LockOptions::new().requeue(Requeue::NEVER);
         let (holder, waiting, _, start) = deleted(&bed, (kazoo, which), [&one, &two], never).await;
         let error = soon("the end", waiting).await.unwrap().unwrap_err();

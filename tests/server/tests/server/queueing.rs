@@ -241,10 +241,9 @@ async fn another_process_comes_in_within_the_bound_of_handoffs() {
             });
         }
         until("they hand it on", || (had.load(Ordering::Relaxed) > 20).then_some(())).await;
-        let control = Control::of(bed.server());
         for round in 0..4 {
             tokio::time::sleep(round * WITHIN / 3).await;
-            let start = Instant::now();
+            let (control, start) = (Control::of(bed.server()), Instant::now());
             let held = soon("another's turn", kind.rival().acquire(&other)).await;
             // For who holds it when the turn is over, and for who comes in before that is known.
             let (what, promised) = (format!("{kind:?} of another"), WITHIN + 2 * HOLD);
@@ -345,10 +344,9 @@ async fn another_process_gets_one_of_several_permits_within_the_bound_of_handoff
             }
         });
     }
-    let control = Control::of(bed.server());
     for round in 0..12 {
         tokio::time::sleep(round * WITHIN / 5).await;
-        let start = Instant::now();
+        let (control, start) = (Control::of(bed.server()), Instant::now());
         let permit = soon("another's turn", permits(&sessions[2]).acquire()).await.unwrap();
         // The third may be ahead, and takes the first that is given back.
         control.within_answers("a permit of another", start.elapsed(), WITHIN + 2 * HOLD, 4);

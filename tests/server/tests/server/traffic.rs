@@ -38,7 +38,7 @@ async fn busy(bed: &Bed) -> (Session, Busy, Vec<AnyGuard>) {
 #[tokio::test]
 async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session() {
     let bed = Bed::shared("busy-deleted");
-    let (mut raw, control) = (bed.raw(), Control::of(bed.server()));
+    let mut raw = bed.raw();
     // Just taken, and watched already.
     for held_for in [Duration::ZERO, Duration::from_millis(1_500)] {
         let (session, traffic, guards) = busy(&bed).await;
@@ -47,7 +47,7 @@ async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session(
         tokio::time::sleep(held_for).await;
         let mut paths: Vec<_> = guards.iter().map(|guard| guard.node_path()).collect();
         paths.push(multi.members()[1].node_path());
-        let start = Instant::now();
+        let (control, start) = (Control::of(bed.server()), Instant::now());
         paths.iter().for_each(|path| raw.delete(path).unwrap());
         for guard in &guards {
             soon("the loss", guard.lost()).await;
