@@ -27,7 +27,9 @@ async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
     let waiting = acquiring(&waiter, "a");
     let queue = bed.until_contenders("a", 2).await;
     let generation = kill(&waiter, &proxy);
-    bed.until_contenders("a", 2).await;
+    // The session that watched it is over.
+    let waits = || bed.is_watched_beside(&holder, guard.node_path()).then_some(());
+    until("it waits anew", waits).await;
     assert!(!waiting.is_finished() && guard.is_valid());
     let token = guard.fencing_token();
     guard.release().await.unwrap();
