@@ -28,22 +28,43 @@ fn ours(layout: &str, kind: &str, path: &str, n: usize, file: Option<&PathBuf>) 
     Run::start(command.args(file))
 }
 
-/// Runs processes that add 1 to a number in a file, so often in all; none may be lost.
-fn count_together(name: &str, start: impl FnOnce(&PathBuf, usize) -> Vec<Run>, processes: usize) {
-    let file = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+/// Waits until so many want a lock: some need a second or more to start, in which others would be done.
+async fn all_want(session: &Session, name: &str, count: usize) {
+    let site = session.site(name).unwrap();
+    soon("all want it", async {
+        while site.contenders().await.unwrap().len() < count {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// Runs processes that add 1 to a number in a file, so often in all; none may be lost. They begin together.
+async fn count_together(
+    driver: impl LockDriver,
+    name: &str,
+    start: impl FnOnce(&PathBuf, usize) -> Vec<Run>,
+    processes: usize,
+) {
+    let file = format!("beside-{}-{}", name.replace('/', "-"), std::process::id());
+    let (file, session) = (std::env::temp_dir().join(file), session(driver).await);
     fs::write(&file, "0").unwrap();
     let each = sections() / processes;
+    let gate = session.mutex(name).unwrap().acquire().await.unwrap();
     let runs = start(&file, each);
     assert_eq!(runs.len(), processes);
+    all_want(&session, name, processes + 1).await;
+    gate.release().await.unwrap();
     for run in runs {
         assert_eq!(run.finish(), format!("done {each}\n"));
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), (each * processes).to_string());
     fs::remove_file(&file).unwrap();
+    session.close().await;
 }
 
-#[test]
-fn four_of_ours_and_four_of_curator_lose_no_update() {
+#[tokio::test]
+async fn four_of_ours_and_four_of_curator_lose_no_update() {
     let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
     let path = "/beside/curator/orders/create";
     let start = |file: &PathBuf, each| {
@@ -51,11 +72,11 @@ fn four_of_ours_and_four_of_curator_lose_no_update() {
         let ours = [(); 4].map(|()| ours("curator", "counter", path, each, Some(file)));
         theirs.into_iter().chain(ours).collect()
     };
-    count_together("beside-curator", start, 8);
+    count_together(layout::Curator, "curator/orders/create", start, 8).await;
 }
 
-#[test]
-fn four_of_ours_and_four_of_kazoo_lose_no_update() {
+#[tokio::test]
+async fn four_of_ours_and_four_of_kazoo_lose_no_update() {
     let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
     let path = "/beside/kazoo/orders/create";
     let start = |file: &PathBuf, each| {
@@ -63,17 +84,19 @@ fn four_of_ours_and_four_of_kazoo_lose_no_update() {
         let ours = [(); 4].map(|()| ours("kazoo", "counter", path, each, Some(file)));
         theirs.into_iter().chain(ours).collect()
     };
-    count_together("beside-kazoo", start, 8);
+    count_together(layout::Kazoo::default(), "kazoo/orders/create", start, 8).await;
 }
 
 /// One layout for all: kazoo with the names of Curator's nodes.
-#[test]
-fn java_python_and_rust_on_one_lock_lose_no_update() {
+#[tokio::test]
+async fn java_python_and_rust_on_one_lock_lose_no_update() {
     let (addr, curator, kazoo) = (ZooKeeper::shared().addr(), Curator::compile(), Kazoo::install());
-    let path = "/beside-all";
+    let path = "/beside/all";
     let mut raw = RawClient::connect(&addr, SESSION).unwrap();
     // kazoo fails for good if the directory is reaped.
-    raw.create(path, b"", CreateMode::Persistent).unwrap();
+    for path in ["/beside", path] {
+        drop(raw.create(path, b"", CreateMode::Persistent));
+    }
     raw.close().unwrap();
     let start = |file: &PathBuf, each| {
         let java = [(); 3].map(|()| curator.counter(&addr, path, file, each));
@@ -81,7 +104,7 @@ fn java_python_and_rust_on_one_lock_lose_no_update() {
         let rust = [(); 4].map(|()| ours("curator", "counter", path, each, Some(file)));
         java.into_iter().chain(python).chain(rust).collect()
     };
-    count_together("beside-all", start, 10);
+    count_together(layout::Curator, "all", start, 10).await;
 }
 
 /// When somebody was inside, and how.
@@ -123,9 +146,7 @@ async fn mix(driver: impl LockDriver, theirs: impl Fn(usize) -> Run, layout: &st
     let gate = session.rw_lock(name).unwrap().write().await.unwrap();
     let theirs: Vec<_> = (0..4).map(|_| theirs(each)).collect();
     let ours: Vec<_> = (0..4).map(|_| ours(layout, "rw", &path, each, None)).collect();
-    while session.site(name).unwrap().contenders().await.unwrap().len() < 9 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    all_want(&session, name, 9).await;
     gate.release().await.unwrap();
     let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
     all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
