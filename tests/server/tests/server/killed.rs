@@ -7,7 +7,7 @@ use zklock::{MutexGuard, Session};
 use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon};
-use crate::kinds::{Held, KINDS, Kind};
+use crate::kinds::{Held, KINDS, Kind, NEXT};
 use crate::process::{Part, Process, WANTED};
 
 #[tokio::test]
@@ -28,10 +28,7 @@ async fn a_killed_holder_frees_its_lock_within_the_session_timeout_and_a_tick() 
 
 /// Waits for a lock of each kind that a process holds, and notes when each is granted.
 async fn waiting_for_each(bed: &Bed, waiter: &Session) -> Vec<(Kind, JoinHandle<(Held, Instant)>)> {
-    let each = KINDS.map(|kind| {
-        let waiting = kind.rival().acquiring(waiter);
-        (kind, tokio::spawn(async move { (waiting.await.unwrap(), Instant::now()) }))
-    });
+    let each = KINDS.map(|kind| (kind, kind.rival().granted(waiter)));
     for kind in [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write] {
         bed.until_nodes(kind.name(), 2).await;
     }
@@ -50,9 +47,8 @@ async fn a_killed_holder_of_every_kind_frees_its_locks_in_time_on_a_busy_day() {
     holder.kill();
     for (kind, waiting) in each {
         let (held, granted) = soon("the lock", waiting).await.unwrap();
-        // The list, and for permits the next node and the next list.
         let what = format!("{kind:?} killed: free");
-        control.within_answers(&what, granted - start, timeout + TICK, 3);
+        control.within_answers(&what, granted - start, timeout + TICK, NEXT);
         held.release().await.unwrap();
     }
     drop(busy);
@@ -68,10 +64,14 @@ async fn a_stopped_holder_of_every_kind_says_lost_when_it_goes_on_on_a_busy_day(
     let each = waiting_for_each(&bed, &waiter).await;
     holder.ask();
     assert!(holder.answer());
+    let (control, start) = (Control::of(bed.server()), Instant::now());
     holder.stop();
     let mut granted = Vec::new();
-    for (_, waiting) in each {
-        granted.push(soon("the lock", waiting).await.unwrap().0);
+    for (kind, waiting) in each {
+        let (held, at) = soon("the lock", waiting).await.unwrap();
+        let what = format!("{kind:?} of a process that is stopped");
+        control.within_answers(&what, at - start, timeout + 2 * TICK, NEXT);
+        granted.push(held);
     }
     holder.ask();
     holder.go_on();
@@ -89,12 +89,15 @@ async fn a_stopped_holder_of_every_kind_says_lost_when_it_goes_on_on_a_busy_day(
 /// went by its lock: before that grant.
 async fn stopped_until_another(root: &str, part: Part, word: &str) -> (Bed, Process, MutexGuard) {
     let bed = Bed::shared(root);
-    let mut holder = Process::start(&bed, part, Duration::from_secs(2));
+    let timeout = Duration::from_secs(2);
+    let mut holder = Process::start(&bed, part, timeout);
     let waiting = acquiring(&bed.session().await, "a");
     bed.until_contenders("a", 2).await;
+    let (control, start) = (Control::of(bed.server()), Instant::now());
     holder.stop();
     let guard = soon("the lock", waiting).await.unwrap();
-    let granted = monotonic_ns();
+    let (took, granted) = (start.elapsed(), monotonic_ns());
+    control.within_answers("stopped: another is granted", took, timeout + 2 * TICK, NEXT);
     holder.go_on();
     let last: u64 = holder.hears(word).parse().unwrap();
     assert!(last < granted, "it took itself for the holder beside another");
@@ -190,10 +193,11 @@ async fn stopped_for(root: &str, halves: u32) {
     bed.until_contenders("a", 2).await;
     holder.ask();
     assert!(holder.answer());
-    let start = Instant::now();
+    let (control, start) = (Control::of(bed.server()), Instant::now());
     holder.stop();
     let guard = soon("the lock", waiting).await.unwrap();
     let granted = start.elapsed();
+    control.within_answers("stopped: another is granted", granted, timeout + 2 * TICK, NEXT);
     tokio::time::sleep((halves * timeout / 2).saturating_sub(granted)).await;
     println!("stopped for {:?}: another was granted after {granted:?}", start.elapsed());
     assert!(guard.is_valid());

@@ -234,6 +234,12 @@ impl Kind {
         let session = session.clone();
         tokio::spawn(async move { soon("the lock", self.acquire(&session)).await })
     }
+
+    /// The same; answers when it was granted, too.
+    pub(crate) fn granted(self, session: &Session) -> tokio::task::JoinHandle<(Held, Instant)> {
+        let waiting = self.acquiring(session);
+        tokio::spawn(async move { (waiting.await.unwrap(), Instant::now()) })
+    }
 }
 
 impl Held {
@@ -321,6 +327,9 @@ pub(crate) async fn lost(kind: Kind, held: &Held, since: Instant) -> Duration {
     assert!(!held.is_valid() && held.remaining().is_zero(), "{kind:?}");
     took
 }
+
+/// The answers until a waiter is granted what is free: the list, and for permits the next node and the next list.
+pub(crate) const NEXT: u32 = 3;
 
 /// Another can have it at once, with a greater token; who lost it is told so, also by the release.
 pub(crate) async fn had_by_another(kind: Kind, held: Held, other: &Session) {

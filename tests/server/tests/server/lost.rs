@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{LockOptions, Session, SessionState, StopAt};
+use zklock::{LockOptions, SessionState, StopAt};
 use zklock_test_support::{BOUND, Control, Proxy, RawClient, ZooKeeper};
 
-use crate::bed::{Bed, soon, until};
-use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
+use crate::bed::{Bed, TICK, soon, until};
+use crate::kinds::{Held, KINDS, Kind, NEXT, Wait, all, had_by_another, lost};
 
 /// The promises are fractions of it.
 const T: Duration = Duration::from_secs(6);
@@ -50,8 +50,8 @@ async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_grante
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
     let busy = bed.busy_while_broken(&[&holder, &other]).await;
     let all = all(&holder, LockOptions::default()).await;
-    let waiting: Vec<_> = KINDS.map(|kind| granted(kind.rival(), &other)).into();
-    let control = Control::timers();
+    let waiting: Vec<_> = KINDS.map(|kind| kind.rival().granted(&other)).into();
+    let (control, grants) = (Control::timers(), Control::of(bed.server()));
     proxy.black_hole(true);
     let start = Instant::now();
     let lost = lost_in_silence(&control, &all).await;
@@ -59,6 +59,8 @@ async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_grante
         let (next, at) = soon("the next", waiting).await.unwrap();
         println!("{kind:?}: lost after {:?}, granted after {:?}", lost - start, at - start);
         assert!(lost < at, "{kind:?}");
+        let what = format!("{kind:?} of a cut network");
+        grants.within_answers(&what, at - start, T + 2 * TICK, NEXT);
         assert!(!held.is_valid() && next.is_valid(), "{kind:?}");
         next.release().await.unwrap();
     }
@@ -69,12 +71,6 @@ async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_grante
     }
     drop(busy);
     bed.end().await;
-}
-
-/// Waits for a lock in a task; answers when it was granted, too.
-fn granted(kind: Kind, session: &Session) -> tokio::task::JoinHandle<(Held, Instant)> {
-    let session = session.clone();
-    tokio::spawn(async move { (kind.acquire(&session).await, Instant::now()) })
 }
 
 #[tokio::test]

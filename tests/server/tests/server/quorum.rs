@@ -8,7 +8,7 @@ use zklock::{Event, LockOptions, Observer, Session};
 use zklock_test_support::{Control, Ensemble, Proxy, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
-use crate::kinds::{KINDS, Wait};
+use crate::kinds::{KINDS, NEXT, Wait};
 use crate::process::{Part, Process};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -44,6 +44,7 @@ async fn cut_off(is_busy: bool) {
     bed.until_contenders("a", 2).await;
     let granted = tokio::spawn(async move { (waiting.await.unwrap(), monotonic_ns()) });
     let mut near = RawClient::connect(&near, Duration::from_secs(60)).unwrap();
+    let control = Control::of(bed.server());
 
     let cut = monotonic_ns();
     ensemble.isolate(follower);
@@ -60,6 +61,8 @@ async fn cut_off(is_busy: bool) {
         after(cut, granted)
     );
     assert!(lost < granted);
+    let promised = SESSION_TIMEOUT + 2 * TICK;
+    control.within_answers("cut off: another is granted", after(cut, granted), promised, NEXT);
     assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
     assert!(
         near.exists(guard.node_path(), false).unwrap(),

@@ -9,8 +9,9 @@ use zklock_test_support::{
     Action, Control, Cut, Direction, Matcher, OpCode, Proxy, Rule, measured, monotonic_ns,
 };
 
-use crate::bed::{Bed, acquiring, soon, until};
+use crate::bed::{Bed, TICK, acquiring, soon, until};
 use crate::busy::Busy;
+use crate::kinds::NEXT;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -42,6 +43,7 @@ async fn lost_before_granted(cast: Cast, silence: impl FnOnce(&Proxy)) {
         let guard = waiting.await.unwrap();
         (guard, monotonic_ns())
     });
+    let control = Control::of(bed.server());
     silence(&proxy);
     let start = monotonic_ns();
     soon("the loss", guard.lost()).await;
@@ -51,6 +53,12 @@ async fn lost_before_granted(cast: Cast, silence: impl FnOnce(&Proxy)) {
     let after = |at: u64| Duration::from_nanos(at - start);
     println!("silent: lost after {:?}, granted after {:?}", after(lost), after(granted));
     assert!(lost < granted);
+    // The last that the server heard of the holder may be a connection after that.
+    let mut heard = proxy.log();
+    heard.retain(|frame| frame.direction == Direction::ToServer && !frame.was_dropped());
+    let silent = heard.iter().map(|frame| frame.at_ns).fold(start, u64::max);
+    let took = Duration::from_nanos(granted - silent);
+    control.within_answers("silent: another is granted", took, SESSION_TIMEOUT + 2 * TICK, NEXT);
     assert!(next.fencing_token() > guard.fencing_token());
     // Nobody who asks now is told anything but the truth, and in time.
     let (limit, control, start) = (Duration::from_millis(200), Control::timers(), Instant::now());
