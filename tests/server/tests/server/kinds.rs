@@ -8,8 +8,9 @@ use zklock::{
     RwLockWriteGuard, Semaphore, SemaphorePermit, Session,
 };
 use zklock::{MultiGuard, MultiLock};
+use zklock_test_support::Control;
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, soon, until};
 
 /// A kind of lock, of which there is one in a test, under the name of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,9 +332,16 @@ pub(crate) async fn lost(kind: Kind, held: &Held, since: Instant) -> Duration {
 /// The answers until a waiter is granted what is free: the list, and for permits the next node and the next list.
 pub(crate) const NEXT: u32 = 3;
 
-/// Another can have it at once, with a greater token; who lost it is told so, also by the release.
-pub(crate) async fn had_by_another(kind: Kind, held: Held, other: &Session) {
-    let next = kind.rival().take(other, LockOptions::default(), Wait::Once).await.unwrap();
+/// Another has it at once, with a greater token; who lost it is told so, also by the release.
+pub(crate) async fn had_by_another(
+    kind: Kind,
+    held: Held,
+    waiting: tokio::task::JoinHandle<(Held, Instant)>,
+    (control, free): (&Control, Instant),
+) {
+    let (next, granted) = soon("the next", waiting).await.unwrap();
+    let took = granted.saturating_duration_since(free);
+    control.within_answers(&format!("{kind:?}: the next"), took, Duration::ZERO, NEXT);
     assert!(next.token() > held.token() || kind == Kind::Permits, "{kind:?}");
     assert!(!held.is_valid());
     let error = held.release().await.unwrap_err();
@@ -348,5 +356,20 @@ impl Bed {
         let mut raw = self.raw();
         raw.delete(path).unwrap();
         raw.close().unwrap();
+    }
+
+    /// Waits until a session with one connection waits for what is held: it watches the node, or has one of its own
+    /// among the permits.
+    pub(crate) async fn until_awaited(&self, kind: Kind, held: &Held, by: &Session) {
+        let permits = match kind {
+            Kind::Permit => 1,
+            Kind::Permits => 3,
+            _ => {
+                let watches = |path: &String| path == held.node_path();
+                let watched = || self.watched_by(by).iter().any(watches).then_some(());
+                return until("it is awaited", watched).await;
+            }
+        };
+        self.until_nodes(&format!("{}/leases", kind.name()), permits + 1).await;
     }
 }

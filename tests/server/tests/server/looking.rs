@@ -8,6 +8,7 @@ use zklock::{
 use zklock_test_support::{Control, CreateMode};
 
 use crate::bed::{Bed, soon, until};
+use crate::kinds::NEXT;
 
 const LOCKS: usize = 40;
 
@@ -236,8 +237,8 @@ async fn after_a_handoff_the_node_tells_of_the_present_holder() {
 async fn a_broken_holder_is_told_within_a_heartbeat() {
     let bed = Bed::shared("broken");
     let (session, other) = (bed.session_of(SHORT).await, bed.session().await);
-    let control = Control::of(bed.server());
-    for lock in locks(&session, &LockOptions::new()) {
+    let (options, permits) = (LockOptions::new(), bed.path("told-permits/leases"));
+    for (lock, rival) in locks(&session, &options).into_iter().zip(locks(&other, &options)) {
         let guard = soon("the lock", lock.acquire()).await.unwrap();
         let site = match &lock {
             AnyLock::Permits(..) => other.semaphore("told-permits", 2).unwrap().site(),
@@ -249,10 +250,29 @@ async fn a_broken_holder_is_told_within_a_heartbeat() {
         assert!(!site.break_holder(&wrong).await.unwrap());
         assert_eq!(site.contenders().await.unwrap().len(), seen.len());
         assert!(guard.is_valid());
+        let rival = match rival {
+            // A reader does not wait for a reader.
+            AnyLock::Read(lock) => AnyLock::Write(lock),
+            // Of two permits that are held, one becomes free.
+            AnyLock::Permits(semaphore, _) => AnyLock::Permits(semaphore, 1),
+            lock => lock,
+        };
+        let next = tokio::spawn(async move { (rival.acquire().await.unwrap(), Instant::now()) });
+        let watches = |path: &String| path == guard.node_path();
+        until("the next waits", || {
+            let is_awaited = bed.watched_by(&other).iter().any(watches);
+            (is_awaited || bed.below(&permits).len() == 3).then_some(())
+        })
+        .await;
+        let control = Control::of(bed.server());
         assert!(site.break_holder(&seen[0]).await.unwrap());
         let broken = Instant::now();
         soon("the loss", guard.lost()).await;
         control.within("the loss", broken.elapsed(), SHORT / 6);
+        let (next, granted) = soon("the next", next).await.unwrap();
+        let took = granted.saturating_duration_since(broken);
+        control.within_answers("the next", took, Duration::ZERO, NEXT);
+        next.release().await.unwrap();
         assert!(!site.break_holder(&seen[0]).await.unwrap());
         assert!(guard.release().await.unwrap_err().is_lost());
     }

@@ -208,7 +208,8 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
     let proxy = bed.proxy();
     // All of its locks are in the session that is closed.
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
-    let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    let holder = bed.adopt(builder.connect().await.unwrap());
+    let other = bed.adopt(bed.builder().max_connections(1).connect().await.unwrap());
     let busy = bed.busy_in_one_lane_while_broken(&[&holder]).await;
     for _ in 0..2 {
         let first = holder.zookeeper_session().unwrap().id;
@@ -217,6 +218,10 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
         let lane = lanes.iter().find(|lane| lane.id == first).unwrap();
         let is_here = |path: &&str| lane.ephemerals.iter().any(|node| node == path);
         assert!(all.iter().all(|(_, held)| held.paths().iter().all(is_here)), "{lanes:?}");
+        let waiting = KINDS.map(|kind| kind.rival().granted(&other));
+        for (kind, held) in &all {
+            bed.until_awaited(*kind, held, &other).await;
+        }
         let control = Control::of(bed.server());
         close(&bed, &proxy, first);
         let start = Instant::now();
@@ -224,8 +229,8 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
             let took = lost(*kind, held, start).await;
             control.within(&format!("{kind:?} in a closed session"), took, HEARTBEAT);
         }
-        for (kind, held) in all {
-            had_by_another(kind, held, &other).await;
+        for ((kind, held), waiting) in all.into_iter().zip(waiting) {
+            had_by_another(kind, held, waiting, (&control, start)).await;
         }
         until("it is connected", || holder.is_ready().then_some(())).await;
     }
@@ -236,10 +241,14 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
 #[tokio::test]
 async fn who_closes_its_session_loses_at_once_and_another_is_granted() {
     let bed = Bed::shared("lost-closing");
-    let (holder, other) = (bed.session_of(LONG).await, bed.session().await);
-    let busy = bed.busy_while_broken(&[&holder, &other]).await;
+    let holder = bed.session_of(LONG).await;
+    let other = bed.adopt(bed.builder().max_connections(1).connect().await.unwrap());
+    let busy = bed.busy_while_broken(&[&holder]).await;
     let all = all(&holder, LockOptions::default()).await;
-    let waiting: Vec<_> = KINDS.map(|kind| kind.rival().acquiring(&other)).into();
+    let waiting = KINDS.map(|kind| kind.rival().granted(&other));
+    for (kind, held) in &all {
+        bed.until_awaited(*kind, held, &other).await;
+    }
     let control = Control::of(bed.server());
     let start = Instant::now();
     let closing = tokio::spawn({
@@ -251,10 +260,9 @@ async fn who_closes_its_session_loses_at_once_and_another_is_granted() {
         control.within(&format!("{kind:?} closed here"), took, Duration::ZERO);
     }
     closing.await.unwrap();
-    for waiting in waiting {
-        waiting.await.unwrap().release().await.unwrap();
+    for ((kind, held), waiting) in all.into_iter().zip(waiting) {
+        had_by_another(kind, held, waiting, (&control, start)).await;
     }
-    drop(all);
     drop(busy);
     bed.end().await;
 }

@@ -27,11 +27,14 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     let busy = bed.busy(&[&holder]).await;
     for kind in KINDS {
         let held = kind.acquire(&holder).await;
+        let waiting = kind.rival().granted(&other);
+        bed.until_awaited(kind, &held, &other).await;
         let control = Control::of(bed.server());
         bed.delete(held.node_path());
-        let took = lost(kind, &held, Instant::now()).await;
+        let start = Instant::now();
+        let took = lost(kind, &held, start).await;
         control.within_answers(&format!("{kind:?} deleted at once"), took, HEARTBEAT, TOLD);
-        had_by_another(kind, held, &other).await;
+        had_by_another(kind, held, waiting, (&control, start)).await;
     }
     drop(busy);
     bed.end().await;
