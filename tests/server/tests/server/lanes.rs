@@ -156,13 +156,13 @@ fn of_each_kind(session: &Session, stop_at: StopAt, number: usize) -> Vec<AnyLoc
     ]
 }
 
-/// A lock that is held, in which ZooKeeper session, and since when it is not any more.
+/// A lock that is held, in which ZooKeeper session, and whether it was lost.
 struct Held {
     kind: usize,
     stop_at: StopAt,
     connection: i64,
     guard: AnyGuard,
-    lost: Option<Duration>,
+    is_lost: bool,
 }
 
 /// The same with both options. Another one comes first each time, because the first few are acquired on the first
@@ -198,7 +198,7 @@ async fn hold_all(bed: &Bed, proxy: &Proxy, session: &Session) -> Vec<Held> {
             let owner = owners.iter().find(|owner| owner.ephemerals.iter().any(is_of));
             let connection = owner.unwrap().id;
             there.insert((kind, stop_at == StopAt::Lost, connection));
-            all.push(Held { kind, stop_at, connection, guard, lost: None });
+            all.push(Held { kind, stop_at, connection, guard, is_lost: false });
         }
         if there.len() == 2 * count {
             break;
@@ -218,6 +218,8 @@ async fn one_fails(root: &str, is_silent: bool) {
     let second = all.iter().map(|held| held.connection).find(|id| *id != first).unwrap();
     let failing = if is_silent { first } else { second };
     let (control, lease) = (Control::timers(), session.timing().unwrap().lease);
+    let ends = all.iter().map(|held| Instant::now() + held.guard.remaining());
+    let ends: Vec<_> = ends.collect();
     proxy.on(Matcher::request(OpCode::Connect), Action::Drop);
     if is_silent {
         proxy.on(Matcher::any(Direction::ToClient).session(failing), Action::Hold);
@@ -227,19 +229,26 @@ async fn one_fails(root: &str, is_silent: bool) {
     let start = Instant::now();
     while start.elapsed() < SESSION_TIMEOUT * 5 / 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        for held in all.iter_mut().filter(|held| held.lost.is_none()) {
-            held.lost = (!held.guard.is_valid()).then(|| start.elapsed());
+        for (held, end) in all.iter_mut().zip(&ends) {
+            if held.is_lost || held.guard.is_valid() {
+                continue;
+            }
+            held.is_lost = true;
+            let took = start.elapsed();
+            // A connection that is cut is suspect at once.
+            let promised = match (held.stop_at, is_silent) {
+                (StopAt::Suspect, false) => Duration::ZERO,
+                (StopAt::Suspect, true) => SESSION_TIMEOUT / 3,
+                _ => lease,
+            };
+            let what = format!("{root}: {}, {:?}", held.kind, held.stop_at);
+            control.within(&what, took, promised);
+            let in_time = held.stop_at == StopAt::Suspect || start + took >= *end;
+            assert!(in_time, "{what} was lost before its time");
         }
     }
-    for Held { kind, stop_at, connection, lost, .. } in &all {
-        let what = format!("{root}: {kind}, {stop_at:?}");
-        if *connection == failing {
-            let suspect = *stop_at == StopAt::Suspect;
-            let promised = if suspect { SESSION_TIMEOUT / 3 } else { lease };
-            control.within(&what, lost.unwrap_or(Duration::MAX), promised);
-        } else {
-            assert_eq!(*lost, None, "{what}: it is on the other connection");
-        }
+    for Held { kind, stop_at, connection, is_lost, .. } in &all {
+        assert_eq!(*is_lost, *connection == failing, "{root}: {kind}, {stop_at:?}");
     }
     assert_ne!(session.state(), SessionState::Connected);
     proxy.heal();
