@@ -12,18 +12,23 @@ use crate::kinds::{Held, KINDS, Kind, NEXT, Wait, all, had_by_another, lost};
 const T: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
+/// T − T/5 − tick/2, where nobody has told the tick, so that it counts as T/2.
+const LEASE: Duration = Duration::from_millis(3_300);
+
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(120);
 
-/// All of them are valid for as long as they said when the silence had begun, and no longer.
-/// Answers when they were lost.
-async fn lost_in_silence(control: &Control, all: &[(Kind, Held)]) -> Vec<Instant> {
+/// All of them are valid for as long as they said when the silence had begun, and no longer: a lease after the last
+/// write that can have been answered. Answers when they were lost.
+async fn lost_in_silence(control: &Control, all: &[(Kind, Held)], silent: Instant) -> Vec<Instant> {
     // What was under way may still have been answered.
     tokio::time::sleep(BOUND).await;
     let mut ends = Vec::new();
     for (kind, held) in all {
         assert!(held.is_valid(), "{kind:?}");
-        ends.push(Instant::now() + held.remaining());
+        let end = Instant::now() + held.remaining();
+        assert!(end <= silent + LEASE, "{kind:?} is valid for {:?}", end - silent);
+        ends.push(end);
     }
     // They are in two lanes, and those of one may end before those of the other: whoever waits for the
     // later one first sees the earlier one late.
@@ -54,7 +59,7 @@ async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_grante
     let (control, grants) = (Control::timers(), Control::of(bed.server()));
     proxy.black_hole(true);
     let start = Instant::now();
-    let lost = lost_in_silence(&control, &all).await;
+    let lost = lost_in_silence(&control, &all, start).await;
     for ((waiting, (kind, held)), lost) in waiting.into_iter().zip(&all).zip(lost) {
         let (next, at) = soon("the next", waiting).await.unwrap();
         println!("{kind:?}: lost after {:?}, granted after {:?}", lost - start, at - start);
@@ -81,7 +86,7 @@ async fn on_a_frozen_server_each_is_lost_in_time() {
     let all = all(&session, LockOptions::default()).await;
     let control = Control::timers();
     bed.server().pause();
-    lost_in_silence(&control, &all).await;
+    lost_in_silence(&control, &all, Instant::now()).await;
     bed.server().resume();
     for (kind, held) in all {
         assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
@@ -103,7 +108,7 @@ async fn without_a_quorum_each_is_lost_in_time() {
     // They are silent for the leader at once, and say no goodbye.
     let followers = ensemble.followers();
     followers.iter().for_each(|follower| ensemble.server(*follower).pause());
-    lost_in_silence(&control, &all).await;
+    lost_in_silence(&control, &all, Instant::now()).await;
     followers.iter().for_each(|follower| ensemble.server(*follower).resume());
     for (kind, held) in all {
         assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use zklock::{ErrorKind, MutexGuard, Session};
+use zklock::{ErrorKind, MutexGuard, Session, SessionState};
 use zklock_test_support::{
     Action, Control, Cut, Direction, Matcher, OpCode, Proxy, Rule, measured, monotonic_ns,
 };
@@ -126,21 +126,38 @@ async fn a_link_that_dies_right_after_the_first_connect_response_is_no_connectio
 
 #[tokio::test]
 async fn a_short_silence_costs_nothing() {
+    const T: Duration = Duration::from_secs(20);
     let bed = Bed::shared("short-silence");
     let proxy = bed.proxy();
-    let session = bed.session_through(&proxy).await;
+    // On its one connection the traffic writes until the silence begins, so that a whole lease is left.
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
+    let holder = bed.adopt(builder.clone().connect().await.unwrap());
+    let both = [holder, bed.adopt(builder.connect().await.unwrap())];
+    let before = both.each_ref().map(Session::zookeeper_session);
     // It costs the traffic nothing, either.
-    let mut busy = bed.busy(&[&session]).await;
-    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let mut busy = bed.busy_in_one_lane(&[&both[0]]).await;
+    let guard = soon("the lock", acquiring(&both[0], "a")).await.unwrap();
+    let waiting = acquiring(&both[1], "a");
+    let queue = bed.until_contenders("a", 2).await;
+    let connections = proxy.connections_total();
     proxy.black_hole(true);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Longer than the 4 T/15 after which a client leaves a connection, and shorter than a lease of 11 T/20.
+    tokio::time::sleep(T * 2 / 5).await;
     assert!(guard.is_valid());
+    assert!(proxy.connections_total() >= connections + 2, "nobody has left its connection");
     proxy.black_hole(false);
-    until("it is ready", || session.is_ready().then_some(())).await;
+    let connected = |session: &Session| session.state() == SessionState::Connected;
+    until("both are back", || both.iter().all(connected).then_some(())).await;
     busy.count_anew();
+    // Long enough for a grant to somebody who waits.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(guard.is_valid());
+    assert!(guard.is_valid() && !waiting.is_finished());
+    assert_eq!(bed.contenders("a"), queue);
     guard.release().await.unwrap();
+    let next = soon("the lock", waiting).await.unwrap();
+    assert!(next.node_path().ends_with(&queue[1]));
+    assert_eq!(before, both.each_ref().map(Session::zookeeper_session));
+    next.release().await.unwrap();
     drop(busy);
     bed.end().await;
 }
