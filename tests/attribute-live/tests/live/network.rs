@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use zklock::{Body, LockError, LockOptions, OnLost, Session, ZkLockTemplate, current, zk_locked};
-use zklock_test_support::Control;
+use zklock_test_support::{BOUND, Control};
 
 use crate::bed::{Bed, soon};
 
@@ -300,28 +300,146 @@ async fn bodies_whose_node_is_deleted_stop_within_a_heartbeat() {
     bed.end().await;
 }
 
+const TIMEOUT: Duration = Duration::from_millis(300);
+const RETRIES: u32 = 2;
+
+/// How late a call of several locks may be, for each of them.
+const EACH: Duration = Duration::from_millis(60);
+
+/// Calls that wait for so long at most, each for locks of its own.
+struct Calls {
+    session: Session,
+    template: ZkLockTemplate,
+    has_begun: AtomicBool,
+}
+
+impl Calls {
+    fn new(session: &Session) -> Arc<Self> {
+        let options = LockOptions::default().timeout(TIMEOUT).retries(RETRIES);
+        let template = ZkLockTemplate::new(session.clone()).with_options(options);
+        Arc::new(Calls { session: session.clone(), template, has_begun: AtomicBool::new(false) })
+    }
+
+    fn begins(&self) {
+        self.has_begun.store(true, Ordering::SeqCst);
+    }
+
+    #[zk_locked("calls/task", session = self.session, timeout = "300ms", retries = 2)]
+    async fn task(&self) -> Result<(), LockError> {
+        self.begins();
+        Ok(())
+    }
+
+    #[zk_locked("calls/thread", session = self.session, timeout = "300ms", retries = 2)]
+    fn thread(&self) -> Result<(), LockError> {
+        self.begins();
+        Ok(())
+    }
+
+    #[zk_locked("calls", session = self.session, key = A, key = B, timeout = "300ms", retries = 2)]
+    async fn several(&self) -> Result<(), LockError> {
+        self.begins();
+        Ok(())
+    }
+
+    async fn template(&self) -> Result<(), LockError> {
+        self.template.execute("calls/template", || async { self.begins() }).await
+    }
+
+    async fn template_all(&self) -> Result<(), LockError> {
+        self.template.execute_all(&["calls/all/a", "calls/all/b"], || async { self.begins() }).await
+    }
+
+    fn template_thread(&self) -> Result<(), LockError> {
+        self.template.blocking_execute("calls/template/thread", || self.begins())
+    }
+
+    fn template_all_threads(&self) -> Result<(), LockError> {
+        let names = ["calls/all/thread/a", "calls/all/thread/b"];
+        self.template.blocking_execute_all(names, || self.begins())
+    }
+}
+
+/// All of them are back in time, and no body has begun.
+async fn in_vain(what: &str, session: &Session) {
+    let calls = Calls::new(session);
+    let control = Control::timers();
+    let mut all = JoinSet::new();
+    macro_rules! call {
+        ($call:ident, $locks:literal) => {{
+            let calls = calls.clone();
+            all.spawn(async move {
+                let start = Instant::now();
+                let outcome = calls.$call().await;
+                (stringify!($call), $locks, outcome, start.elapsed())
+            });
+        }};
+        (blocking $call:ident, $locks:literal) => {{
+            let calls = calls.clone();
+            all.spawn_blocking(move || {
+                let start = Instant::now();
+                let outcome = calls.$call();
+                (stringify!($call), $locks, outcome, start.elapsed())
+            });
+        }};
+    }
+    call!(task, 1);
+    call!(blocking thread, 1);
+    call!(several, 2);
+    call!(template, 1);
+    call!(template_all, 2);
+    call!(blocking template_thread, 1);
+    call!(blocking template_all_threads, 2);
+    while let Some(done) = all.join_next().await {
+        let (call, locks, outcome, took) = done.unwrap();
+        let (call, error) = (format!("{what}, {call}"), outcome.unwrap_err());
+        assert!(error.is_unavailable(), "{call}: {error}");
+        assert_eq!(error.body(), Some(Body::NotStarted), "{call}: {error}");
+        // Beyond what one call may be late by in any case.
+        let for_several = (EACH * locks).saturating_sub(BOUND);
+        control.within(&call, took, TIMEOUT * RETRIES + for_several);
+    }
+    assert!(!calls.has_begun.load(Ordering::SeqCst), "{what}: a body has begun");
+}
+
+/// A body begins when the server is there again.
+async fn begins_again(session: &Session) {
+    // Nobody promises how soon a server that was stopped answers.
+    let patient = LockOptions::default().timeout(Duration::from_secs(60));
+    let template = ZkLockTemplate::new(session.clone()).with_options(patient);
+    let begun = template.execute("calls/again", || async { true });
+    assert!(soon("the call", begun).await.unwrap());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_never_begins_while_the_server_is_frozen() {
+async fn no_body_begins_while_the_server_is_frozen_and_its_call_is_back_in_time() {
     let bed = Bed::own();
     let session = bed.session().await;
     let busy = bed.busy_while_broken(&[&session]).await;
     bed.server().pause();
-    let (timeout, retries) = (Duration::from_millis(300), 2);
-    let options = LockOptions::default().timeout(timeout).retries(retries);
-    let template = ZkLockTemplate::new(session.clone()).with_options(options);
-    let control = Control::timers();
-    let start = Instant::now();
-    let ran = AtomicBool::new(false);
-    let error = template.execute("a", || async { ran.store(true, Ordering::SeqCst) }).await;
-    control.within("a frozen call", start.elapsed(), timeout * retries);
-    assert!(error.unwrap_err().is_unavailable() && !ran.load(Ordering::SeqCst));
+    in_vain("frozen", &session).await;
+    // The bound includes connecting.
+    let unconnected = bed.adopt(bed.builder().open().unwrap());
+    in_vain("frozen, not connected", &unconnected).await;
     bed.server().resume();
-    // Nobody promises how soon a server that was stopped answers.
-    let template = template.with_options(LockOptions::default().timeout(Duration::from_secs(60)));
-    soon("the call", template.execute("a", || async { ran.store(true, Ordering::SeqCst) }))
-        .await
-        .unwrap();
-    assert!(ran.load(Ordering::SeqCst));
+    begins_again(&session).await;
+    begins_again(&unconnected).await;
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_body_begins_while_the_server_is_gone_and_its_call_is_back_in_time() {
+    let bed = Bed::own();
+    let session = bed.session().await;
+    let busy = bed.busy_while_broken(&[&session]).await;
+    bed.server().kill();
+    in_vain("gone", &session).await;
+    let unconnected = bed.adopt(bed.builder().open().unwrap());
+    in_vain("gone, not connected", &unconnected).await;
+    bed.server().restart();
+    begins_again(&session).await;
+    begins_again(&unconnected).await;
     drop(busy);
     bed.end().await;
 }
