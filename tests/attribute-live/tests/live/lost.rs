@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 
 use tokio::task::yield_now;
 use zklock::testing::TestLocks;
@@ -86,36 +88,38 @@ async fn a_body_that_may_finish_does_and_the_caller_is_told() {
     }
 }
 
+/// Its release is not answered before the lock is lost.
+#[zk_locked("kept")]
+async fn kept(locks: &TestLocks, is_made: &AtomicBool) -> Result<u32, LockError> {
+    yield_now().await;
+    locks.begin_outage();
+    is_made.store(true, Ordering::Relaxed);
+    Ok(7)
+}
+
 #[tokio::test]
 async fn a_result_that_was_made_in_time_is_kept_also_if_the_lock_goes_in_the_release() {
-    #[zk_locked("kept")]
-    async fn kept() -> Result<u32, LockError> {
-        yield_now().await;
-        Ok(7)
-    }
-    let locks = TestLocks::install();
-    // Polled by hand: the moment after the body, before the release was heard of, is one of these.
-    for polls in 0..10 {
-        let mut call = Box::pin(kept());
-        let waker = std::task::Waker::noop();
-        let mut context = std::task::Context::from_waker(waker);
-        let mut ready = None;
+    let mut in_release = 0;
+    // Polled by hand: after one of these, the body has returned and the release is not over.
+    for polls in 1..5 {
+        let (locks, is_made) = (TestLocks::install(), AtomicBool::new(false));
+        let mut call = Box::pin(kept(&locks, &is_made));
+        let mut context = Context::from_waker(Waker::noop());
         for _ in 0..polls {
-            if let std::task::Poll::Ready(outcome) = call.as_mut().poll(&mut context) {
-                ready = Some(outcome);
-                break;
-            }
+            assert!(call.as_mut().poll(&mut context).is_pending(), "a release was answered");
         }
+        let was_made = is_made.load(Ordering::Relaxed);
+        in_release += usize::from(was_made);
         locks.lose();
-        let outcome = match ready {
-            Some(outcome) => outcome,
-            None => call.await,
-        };
+        locks.end_outage();
+        let outcome = call.await;
+        assert_eq!(outcome.is_ok(), was_made, "after {polls} polls: {outcome:?}");
         match outcome {
             Ok(value) => assert_eq!(value, 7),
             Err(error) => assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Dropped))),
         }
     }
+    assert!(in_release > 0, "no lock was lost in its release");
 }
 
 /// A database that a body writes to, in a transaction.
