@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use zklock::blocking::block_on;
-use zklock::{MutexGuard, Session, SessionState};
+use zklock::{AnyLock, Embedded, MutexGuard, Session, SessionState};
+use zklock_core::coordinator::memory::Op;
 
-use crate::support::{contenders, on, store};
+use crate::support::{cancelled_before_each_reply, contenders, on, store};
 
 /// Polls a future so often, then drops it. Answers whether it was done.
 fn poll_times<F: Future>(future: F, times: usize) -> bool {
@@ -35,20 +36,28 @@ async fn a_cancelled_waiter_removes_its_node() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_before_each_reply_nothing_is_left() {
-    // Each reply is held back in turn: the future is dropped while it waits for it.
-    for pass in 0..4 {
-        let (store, session) = store();
-        let mutex = session.mutex("a").unwrap();
-        drop(mutex.acquire().await.unwrap());
-        let faults = store.faults(session.zookeeper_session().unwrap().id);
-        faults.delay_replies(Duration::from_millis(10));
-        let acquiring = mutex.acquire();
-        let cut = tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await;
-        drop(cut);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(contenders(&store, "/zklock/a").await.is_empty(), "pass {pass}");
-        faults.delay_replies(Duration::ZERO);
-        drop(mutex.try_acquire().await.unwrap());
+    for kind in ["mutex", "read", "write", "permit", "permits"] {
+        let lock = |session: &Session| -> AnyLock {
+            let (rw_lock, semaphore) = (session.rw_lock("a"), session.semaphore("a", 2));
+            match kind {
+                "mutex" => session.mutex("a").unwrap().into(),
+                "read" => AnyLock::Read(rw_lock.unwrap()),
+                "write" => AnyLock::Write(rw_lock.unwrap()),
+                "permit" => semaphore.unwrap().into(),
+                _ => AnyLock::Permits(semaphore.unwrap(), 2),
+            }
+        };
+        let nothing_is_left = async |store: &Embedded| {
+            for inner in ["", "/leases", "/locks"] {
+                let mut nodes = contenders(store, &format!("/zklock/a{inner}")).await;
+                nodes.retain(|node| node != "leases" && node != "locks");
+                assert!(nodes.is_empty(), "{kind}: {nodes:?}");
+            }
+        };
+        let unanswered = cancelled_before_each_reply(lock, nothing_is_left).await;
+        for op in [Op::Create, Op::Children] {
+            assert!(unanswered.contains(&op), "{kind}: {unanswered:?}");
+        }
     }
 }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, Removed};
-use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
+use zklock::{AnyLock, Embedded, ErrorKind, LockOptions, Mutex, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
 
-use crate::support::{about, client, contenders, data, on, prompt, store};
+use crate::support::{
+    about, cancelled_before_each_reply, client, contenders, data, on, prompt, store,
+};
 
 const DELAY: Duration = Duration::from_secs(5);
 
@@ -282,17 +284,14 @@ async fn marks_whose_answers_are_lost_are_repaired() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_before_each_reply_no_mark_is_left() {
-    for pass in 0..8 {
-        let (store, session) = store();
-        let mutex = delayed(&session);
-        drop(mutex.acquire().await.unwrap());
-        let faults = store.faults(session.zookeeper_session().unwrap().id);
-        faults.delay_replies(Duration::from_millis(10));
-        let acquiring = mutex.acquire();
-        drop(tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await);
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(contenders(&store, "/zklock/a").await.is_empty(), "pass {pass}");
-        assert_eq!(mark(&store).await, NOTHING, "pass {pass}");
+    let nothing_is_left = async |store: &Embedded| {
+        assert!(contenders(store, "/zklock/a").await.is_empty());
+        assert_eq!(mark(store).await, NOTHING);
+    };
+    let lock = |session: &Session| AnyLock::Mutex(delayed(session));
+    let unanswered = cancelled_before_each_reply(lock, nothing_is_left).await;
+    for op in [Op::Create, Op::Children, Op::Get, Op::Multi] {
+        assert!(unanswered.contains(&op), "{unanswered:?}");
     }
 }
 

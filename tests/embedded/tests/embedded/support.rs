@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use zklock::{Embedded, Session};
+use zklock::{AnyLock, Embedded, Session};
 use zklock_core::coordinator::connector::Connector;
+use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::requests::Coordinator;
 
 /// A store with a session on it, where every answer comes at once.
@@ -71,6 +72,37 @@ pub(crate) fn about(elapsed: Duration, expected: Duration) {
 pub(crate) async fn contenders(store: &Embedded, path: &str) -> Vec<String> {
     tokio::time::sleep(2 * LATE).await;
     client(store).await.children(path).await.unwrap_or_default()
+}
+
+/// Drops the future of an acquire while it waits for a reply that does not come: each time for the next one
+/// that it needs, until it needs no more. Returns the kinds of those requests.
+pub(crate) async fn cancelled_before_each_reply(
+    lock: impl Fn(&Session) -> AnyLock,
+    nothing_is_left: impl AsyncFn(&Embedded),
+) -> Vec<Op> {
+    let mut unanswered = Vec::new();
+    for number in 0.. {
+        let (store, session) = store();
+        let lock = lock(&session);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let before = session.zookeeper_session().unwrap();
+        store.record();
+        store.faults(before.id).inject(Fault::forget_reply().skip(number as u64));
+        // Before anything is asked for again.
+        let acquired = tokio::time::timeout(Duration::from_millis(100), lock.acquire()).await;
+        let asked = store.recorded();
+        let Some(lost) = asked.get(number) else { break };
+        if acquired.is_err() {
+            unanswered.push(lost.op);
+        }
+        drop(acquired);
+        // Long enough to ask again, and not for the end of the session.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        nothing_is_left(&store).await;
+        lock.try_acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(session.zookeeper_session().unwrap(), before, "{lost:?}");
+    }
+    unanswered
 }
 
 /// Counts who is inside at once.
