@@ -707,21 +707,29 @@ fn carried_threads_race_a_step_down() {
 }
 
 fn race_a_step_down(session: &Session, rounds: usize, pause: Duration) {
-    for round in 0..rounds {
+    // In how many rounds both happened, which takes more of them on some machines.
+    let (mut met, mut round) = (0, 0);
+    while round < rounds || met == 0 {
+        assert!(round < 100 * rounds, "nobody was inside a writer that stepped down");
         let writing = lock(session).blocking_write().unwrap();
+        let token = writing.fencing_token();
         let (readers, writers) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let nested = Arc::new(AtomicUsize::new(0));
         let threads = writing.scope_sync(|| {
             [(); 2].map(|()| {
                 let (readers, writers) = (readers.clone(), writers.clone());
-                let lock = lock(session);
+                let (lock, nested) = (lock(session), nested.clone());
                 std::thread::spawn(carry_sync(move || {
                     for _ in 0..20 {
                         // Tried until it is had, so that all meet at the step.
-                        if let Ok(_nested) = lock.blocking_try_write() {
+                        if let Ok(inside) = lock.blocking_try_write() {
                             writers.fetch_add(1, Ordering::SeqCst);
                             assert_eq!(readers.load(Ordering::SeqCst), 0, "round {round}");
                             std::thread::yield_now();
                             writers.fetch_sub(1, Ordering::SeqCst);
+                            // After the step, it is another hold.
+                            let is_nested = inside.fencing_token() == token;
+                            nested.fetch_add(usize::from(is_nested), Ordering::SeqCst);
                         }
                         if !pause.is_zero() {
                             std::thread::sleep(pause);
@@ -730,16 +738,20 @@ fn race_a_step_down(session: &Session, rounds: usize, pause: Duration) {
                 }))
             })
         });
+        let mut stepped_down = false;
         if let Ok(reading) = writing.blocking_downgrade() {
             readers.fetch_add(1, Ordering::SeqCst);
             assert_eq!(writers.load(Ordering::SeqCst), 0, "round {round}");
             std::thread::yield_now();
             readers.fetch_sub(1, Ordering::SeqCst);
             drop(reading);
+            stepped_down = true;
         }
         for thread in threads {
             thread.join().unwrap();
         }
+        met += usize::from(stepped_down && nested.load(Ordering::SeqCst) > 0);
+        round += 1;
     }
 }
 
