@@ -15,7 +15,8 @@ async fn the_end_of_input_releases_everything_and_ends_the_session() {
     );
     agent.acquire(1, "mutex");
     for (id, kind) in [(2, "read"), (3, "write"), (4, "exclusive")] {
-        agent.ask(json!({ "id": id, "op": "acquire", "kind": kind, "lock": kind }));
+        let acquire = json!({ "id": id, "op": "acquire", "kind": kind, "lock": kind });
+        assert_eq!(agent.ask(acquire)["ok"], true, "{kind}");
     }
     let permits = json!({
         "id": 5, "op": "acquire", "kind": "semaphore", "lock": "permits", "limit": 3, "permits": 2
