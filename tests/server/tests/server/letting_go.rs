@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zklock::blocking::block_on;
 use zklock::{
-    GuardView, LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held_in_scope,
+    GuardView, Handoffs, LockError, LockOptions, StopAt, ZkLockTemplate, carry, current,
+    is_held_in_scope,
 };
 use zklock_test_support::{BOUND, Control};
 
@@ -122,8 +123,59 @@ async fn in_silence_a_release_comes_back_when_the_server_has_ended_the_session()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_silence_a_blocking_release_comes_back_when_the_server_has_ended_the_session() {
     let release =
-        |held: Held| spawn_blocking(move || (block_on(held.release()).is_ok(), Instant::now()));
+        |held: Held| spawn_blocking(move || (held.blocking_release().is_ok(), Instant::now()));
     released_in_silence("release-silence-blocking", release).await;
+}
+
+/// What is read before a deletion is not answered, until the client gives the connection up. And how long the
+/// server keeps a session, a client that does not know its tick must guess.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_silence_a_release_that_reads_first_or_knows_no_tick_comes_back_in_time() {
+    const T: Duration = Duration::from_secs(6);
+    const MOMENT: Duration = Duration::from_millis(1);
+    let bed = Bed::shared("release-silence-longer");
+    let proxy = bed.proxy();
+    let builder = || bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder().tick_time(TICK).connect().await.unwrap());
+    let untold = bed.adopt(builder().connect().await.unwrap());
+    let other = bed.session().await;
+    let busy = bed.busy_while_broken(&[&session, &untold]).await;
+    let (options, reads) = (LockOptions::default(), T + 2 * TICK + T / 2);
+    let alone = options.handoffs(Handoffs::NONE);
+    let all = [
+        ("delay", &session, options.lock_delay(MOMENT), reads),
+        ("hold", &session, options.hold_at_least(MOMENT), reads),
+        ("handoffs", &session, alone, reads),
+        ("tick", &untold, options, 2 * T),
+    ];
+    let mut held = Vec::new();
+    for (name, session, options, promised) in all {
+        let mutex = session.mutex(name).unwrap().with_options(options);
+        held.push((name, promised, mutex.acquire().await.unwrap()));
+    }
+    let mutex = session.mutex("handoffs").unwrap().with_options(alone);
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    // Until somebody waits, and the shortest hold is over.
+    tokio::time::sleep(BOUND).await;
+    let control = Control::of(bed.server());
+    proxy.black_hole(true);
+    let start = Instant::now();
+    let releasing = held.into_iter().map(|(name, promised, guard)| {
+        let released = async move { (guard.release().await, Instant::now()) };
+        (name, promised, tokio::spawn(released))
+    });
+    for (name, promised, releasing) in releasing.collect::<Vec<_>>() {
+        let (released, at) = soon("the release", releasing).await.unwrap();
+        control.within(&format!("{name} released"), at - start, promised);
+        assert!(at - start >= T, "{name}: the server may still have it");
+        released.unwrap();
+        let next = soon("the next", other.mutex(name).unwrap().acquire()).await.unwrap();
+        next.release().await.unwrap();
+    }
+    proxy.black_hole(false);
+    soon("who waited", waiting).await.unwrap().release().await.unwrap();
+    drop(busy);
+    bed.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
