@@ -26,6 +26,7 @@ mod crosswise;
 mod cuts;
 mod expiry;
 mod fair;
+mod fenced;
 mod frozen;
 mod hold;
 mod in_time;
