@@ -36,6 +36,7 @@ mod killed;
 mod kinds;
 mod lanes;
 mod late_answers;
+mod let_in;
 mod letting_go;
 mod looking;
 mod lost;
