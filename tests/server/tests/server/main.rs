@@ -54,6 +54,7 @@ mod queue;
 mod queueing;
 mod quorum;
 mod read_again;
+mod reasons;
 mod removed;
 mod restart;
 mod silence;
