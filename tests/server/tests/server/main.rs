@@ -43,6 +43,7 @@ mod lost;
 mod lost_replies;
 mod many_at_once;
 mod meddled;
+mod multi_in_time;
 mod mutex;
 mod names;
 mod noticed;
