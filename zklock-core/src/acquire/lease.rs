@@ -363,10 +363,10 @@ impl Lease {
     }
 
     /// Whether its node probably stays until it is released, be it lost or not: nobody is known to have
-    /// deleted it, and its ZooKeeper session is in use.
+    /// deleted it, and its ZooKeeper session lives, in use or not.
     pub fn stays(&self) -> bool {
         let released = self.released.load(Ordering::Acquire);
-        let goes = released || self.is_deleted() || self.generation.is_retired();
+        let goes = released || self.is_deleted() || self.generation.is_over();
         !goes && self.generation.coordinator().link() == Link::Up
     }
 

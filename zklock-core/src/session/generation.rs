@@ -90,6 +90,8 @@ pub struct Generation {
     /// How many terms had ended when leases were last looked at for that.
     told: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
+    /// How many nodes keep others out although their leases were lost.
+    lost: AtomicUsize,
     /// Whether the keeper sleeps because nothing is held, and what wakes it then, and when leases are lost.
     keeper_rests: AtomicBool,
     keeper: Notify,
@@ -153,6 +155,7 @@ impl Generation {
             losses: AtomicU64::new(0),
             told: AtomicU64::new(0),
             held: Mutex::default(),
+            lost: AtomicUsize::new(0),
             keeper_rests: AtomicBool::new(false),
             keeper: Notify::new(),
             nodes: NodeBudget::new(watches.chroot()),

@@ -32,7 +32,8 @@ pub struct Keeping {
 }
 
 /// Keeps a generation until its ZooKeeper session is over, or until nothing is held nor to be deleted
-/// after it was retired; then closes it. What cannot be deleted for long is deleted with the session.
+/// after it was retired, and nobody keeps what was lost; then closes it. What cannot be deleted for long is deleted
+/// with the session.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     // The log that it writes is the application's, and may panic. Otherwise nobody would tell that the leases
     // are lost, and the lane would wait for ever for the end of this generation.
@@ -80,7 +81,8 @@ async fn until_over(generation: &Arc<Generation>, keeping: &Keeping) {
 
         let (holds, gap) = (generation.keeper_holds(), generation.lease().heartbeat());
         // By when a node is gone depends on what is recorded here of the connection.
-        unheld = (generation.is_retired() && !holds).then(|| unheld.unwrap_or(now));
+        let keeps = holds || generation.keeps_lost();
+        unheld = (generation.is_retired() && !keeps).then(|| unheld.unwrap_or(now));
         if unheld.is_some_and(|since| generation.is_clean() || now >= generation.gone_by(since)) {
             break;
         }

@@ -172,12 +172,13 @@ impl Lane {
         self.lane_permits.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is being acquired, held, kept for a while or deleted, retired generations
-    /// included.
+    /// Whether nothing is being acquired, held, kept for a while or deleted, nor kept by who has lost it, retired
+    /// generations included.
     pub fn is_idle(&self) -> bool {
         let idle = |generation: &Arc<Generation>| {
             generation.is_over()
                 || generation.holds_nothing()
+                    && !generation.keeps_lost()
                     && generation.is_clean()
                     && !generation.has_kept_nodes()
         };

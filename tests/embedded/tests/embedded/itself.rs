@@ -12,7 +12,8 @@ use zklock::{
     AnyGuard, AnyLock, Embedded, ErrorKind, LockError, LockOptions, MultiLock, Session,
     ZkLockTemplate, carry,
 };
-use zklock_core::coordinator::memory::Op;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::request_error::RequestError;
 use zklock_test_support::Warnings;
 
 use crate::support::{client, contenders, join_all, late, prompt, store};
@@ -434,32 +435,42 @@ async fn lost_in_silence(store: &Embedded) -> (Session, Vec<(AnyLock, AnyGuard)>
     (session, held)
 }
 
-/// The ZooKeeper session lives on, and so does the node until the guard is dropped.
+/// The ZooKeeper session lives on, and so does the node until the guard is dropped: also where new locks use another
+/// session, because a node could not be deleted.
 #[tokio::test]
 async fn a_blocking_acquire_is_refused_behind_what_its_own_thread_lost_and_has_not_given_back() {
-    let store = late();
-    let (session, lost) = lost_in_silence(&store).await;
-    let old = session.zookeeper_session().unwrap();
-    store.faults(old.id).reconnect();
-    for (lock, lost) in lost {
-        refused_at_once(&lock);
-        // Also where it is known already who is in the way, because somebody else waits.
-        let waits = std::thread::spawn({
-            let lock = alone(&lock);
-            move || lock.blocking_acquire().map(drop)
-        });
-        sleep(SHORT).await;
-        let start = Instant::now();
-        refused_at_once(&lock);
-        assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
-        // One that was given away may be released elsewhere.
-        let lost = lost.detach();
-        assert_given_up(&alone(&lock).blocking_acquire_timeout(SHORT).unwrap_err());
-        std::thread::spawn(move || drop(lost));
-        waits.join().unwrap().unwrap();
-        drop(alone(&lock).blocking_acquire().unwrap());
+    for retired in [false, true] {
+        let store = late();
+        let (session, lost) = lost_in_silence(&store).await;
+        let old = session.zookeeper_session().unwrap();
+        let faults = store.faults(old.id);
+        faults.reconnect();
+        if retired {
+            let stuck = session.mutex("stuck").unwrap().acquire().await.unwrap();
+            let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete);
+            faults.inject(refused.path(stuck.node_path()));
+            stuck.release().await.unwrap_err();
+        }
+        for (lock, lost) in lost {
+            refused_at_once(&lock);
+            // Also where it is known already who is in the way, because somebody else waits.
+            let waits = std::thread::spawn({
+                let lock = alone(&lock);
+                move || lock.blocking_acquire().map(drop)
+            });
+            sleep(SHORT).await;
+            let start = Instant::now();
+            refused_at_once(&lock);
+            assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+            // One that was given away may be released elsewhere.
+            let lost = lost.detach();
+            assert_given_up(&alone(&lock).blocking_acquire_timeout(SHORT).unwrap_err());
+            std::thread::spawn(move || drop(lost));
+            waits.join().unwrap().unwrap();
+            drop(alone(&lock).blocking_acquire().unwrap());
+        }
+        assert_eq!(session.zookeeper_session().unwrap() != old, retired);
     }
-    assert_eq!(session.zookeeper_session().unwrap(), old);
 }
 
 /// Each answer takes longer than it is waited for at first.

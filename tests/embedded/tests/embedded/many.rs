@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, ErrorKind, LockOptions, MutexGuard, Session, SessionState};
+use zklock::{Embedded, ErrorKind, LockOptions, MutexGuard, Session, SessionState, StopAt};
 
 use crate::support::{client, contenders, on, prompt, store};
 
@@ -327,6 +327,28 @@ async fn a_connection_stays_while_a_released_lock_is_kept_for_its_time() {
     assert_eq!(contenders(&store, "/zklock/many/job").await.len(), 1);
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(opened(&store, &HashSet::from([first])), Vec::<i64>::new());
+}
+
+/// Its node keeps others out until it is given back.
+#[tokio::test(start_paused = true)]
+async fn a_connection_stays_while_what_was_lost_there_is_not_given_back() {
+    let (store, session, first, (waiting, ninth)) = busy().await;
+    let alone = HashSet::from([first]);
+    let second = opened(&store, &alone)[0];
+    let careful = LockOptions::default().stop_at(StopAt::Suspect);
+    let tenth = session.mutex("many/tenth").unwrap().with_options(careful);
+    let tenth = tenth.acquire().await.unwrap();
+    store.faults(first).release();
+    all_enter(waiting).await;
+    drop(ninth.await.unwrap());
+    store.faults(second).disconnect();
+    tenth.lost().await;
+    store.faults(second).reconnect();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(contenders(&store, "/zklock/many/tenth").await.len(), 1);
+    drop(tenth);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(opened(&store, &alone), Vec::<i64>::new());
 }
 
 #[tokio::test(start_paused = true)]

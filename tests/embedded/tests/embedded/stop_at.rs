@@ -9,7 +9,8 @@ use zklock::{
     AnyLock, Body, Embedded, ErrorKind, Event, LockError, LockOptions, MultiLock, Mutex, Observer,
     OnLost, Session, SessionState, StopAt, ZkLockTemplate,
 };
-use zklock_core::coordinator::memory::Faults;
+use zklock_core::coordinator::memory::{Fault, Faults, Op};
+use zklock_core::coordinator::request_error::RequestError;
 
 use crate::support::{contenders, on, store};
 
@@ -62,6 +63,24 @@ async fn it_is_lost_with_the_connection_and_stays_so_while_others_go_on() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     assert!(mutex(&session).acquire().await.unwrap().is_valid());
+}
+
+/// A node could not be deleted, so new locks use another session.
+#[tokio::test(start_paused = true)]
+async fn its_node_keeps_others_out_in_a_session_that_is_used_no_more() {
+    let (store, session) = store();
+    let guard = mutex(&session).acquire().await.unwrap();
+    let stuck = session.mutex("b").unwrap().acquire().await.unwrap();
+    let (faults, old) = (faults(&store, &session), session.zookeeper_session().unwrap().id);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(stuck.node_path()));
+    stuck.release().await.unwrap_err();
+    short_outage(&faults).await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(!guard.is_valid() && store.sessions().contains(&old));
+    assert!(on(&store).mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    sleep(SHORT).await;
+    assert!(!store.sessions().contains(&old), "nothing is left in it");
 }
 
 #[tokio::test(start_paused = true)]

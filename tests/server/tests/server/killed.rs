@@ -183,6 +183,28 @@ async fn a_process_that_was_stopped_for_half_a_session_timeout_holds_its_lock() 
     bed.end().await;
 }
 
+/// Its session lives on, and with it the node.
+#[tokio::test]
+async fn a_process_that_was_stopped_for_longer_than_its_lease_keeps_others_out() {
+    let bed = Bed::shared("stopped-lease");
+    let timeout = Duration::from_secs(12);
+    let mut holder = Process::start(&bed, Part::Lose, timeout);
+    let waiting = acquiring(&bed.session().await, "a");
+    bed.until_contenders("a", 2).await;
+    holder.stop();
+    // The lease is eleven twentieths of it.
+    tokio::time::sleep(timeout * 5 / 8).await;
+    holder.ask();
+    holder.go_on();
+    assert!(!holder.answer());
+    tokio::time::sleep(timeout / 2).await;
+    holder.ask();
+    assert!(!holder.answer() && !waiting.is_finished(), "another was granted beside its guard");
+    holder.kill();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
 /// Stops a holder for so many halves of its session timeout. Another is granted meanwhile, and
 /// the first thing that the holder hears is that it has lost.
 async fn stopped_for(root: &str, halves: u32) {

@@ -22,6 +22,8 @@ pub(crate) enum Part {
     Watch,
     /// Says whether its guard is valid, whenever it is [asked](Process::ask).
     Answer,
+    /// The same, with a lease that is over long before the session: it takes a server's tick for half its timeout.
+    Lose,
     /// Runs an async body under the lock `a`, which looks at the clock all the time; says when it did so last
     /// once the body has been dropped, and with which error its call failed.
     Body,
@@ -68,7 +70,7 @@ impl Process {
         Self::start_as(addr, bed, part, session_timeout, [Duration::ZERO; 2], "all")
     }
 
-    /// Starts one that waits for locks. It takes a server's tick for half the session timeout.
+    /// Starts one that waits for locks. It takes a server's tick for half the session timeout, too.
     pub(crate) fn waiting(bed: &Bed, session_timeout: Duration) -> Self {
         let addr = bed.server().addr();
         Self::start_as(addr, bed, Part::Wait, session_timeout, [Duration::ZERO; 2], "none")
@@ -82,7 +84,10 @@ impl Process {
         [delay, hold]: [Duration; 2],
         locks: &str,
     ) -> Self {
-        let tick = if part == Part::Wait { session_timeout / 2 } else { TICK };
+        let tick = match part {
+            Part::Wait | Part::Lose => session_timeout / 2,
+            _ => TICK,
+        };
         let millis = |time: Duration| time.as_millis().to_string();
         let mut process = Process::of(
             "process::child",
@@ -224,7 +229,7 @@ fn child() {
             last = now;
         }
     }
-    if part == format!("{:?}", Part::Answer) {
+    if [Part::Answer, Part::Lose].iter().any(|one| part == format!("{one:?}")) {
         for line in stdin().lines() {
             // The body's next statement, after however long a pause.
             println!("valid {}", line.is_ok() && is_valid());

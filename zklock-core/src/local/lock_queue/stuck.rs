@@ -34,12 +34,8 @@ impl Queue<Locks> {
         if self.most() > 1 || obstacle.is_old || !self.blocks_a_thread() {
             return None;
         }
-        let is_head = |by: &&Arc<Grant>| {
-            let lease = &by.lease;
-            // Who waits on another connection does not keep this one open.
-            let same = Arc::ptr_eq(lease.generation(), obstacle.generation());
-            same && *lease.path() == obstacle.head && lease.stays()
-        };
+        // On whatever connection it was acquired.
+        let is_head = |by: &&Arc<Grant>| *by.lease.path() == obstacle.head && by.lease.stays();
         let holders = self.holders();
         let inner = self.lock();
         let is_waited_for =

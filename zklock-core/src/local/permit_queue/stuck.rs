@@ -12,7 +12,6 @@ use crate::local::itself::{stops_owner, stuck};
 use crate::local::permits::PermitRequest;
 use crate::local::queue::Queue;
 use crate::local::waiter::Waiter;
-use crate::session::generation::Generation;
 
 impl Queue<Permits> {
     /// Refuses those who wait for permits if they keep the owners of too many from giving theirs back. A
@@ -22,18 +21,16 @@ impl Queue<Permits> {
         if obstacle.is_old || !self.is_fixed() {
             return;
         }
-        // Who waits on another connection does not keep this one open.
-        let generation = obstacle.generation();
         let held = self.stopped();
         let is_stuck = |waiting: &Waiter<PermitRequest>| {
             let stopped = held.iter().filter(|by| stops_owner(&waiting.who, by));
-            let stopped = stopped.map(|by| staying(by, generation).count() as u64).sum();
+            let stopped = stopped.map(|by| staying(by).count() as u64).sum();
             !waiting.once && self.is_too_much(stopped, waiting.wants.permits)
         };
         if !self.lock().state.waiting().any(is_stuck) {
             return;
         }
-        let there = held.iter().flat_map(|by| staying(by, generation));
+        let there = held.iter().flat_map(|by| staying(by));
         for lost in there.filter(|lease| !lease.is_valid()) {
             if !is_certainly_there(lost).await {
                 return;
@@ -57,15 +54,10 @@ impl Queue<Permits> {
     }
 }
 
-/// The permits of a holder whose nodes are of this ZooKeeper session, and probably stay until it gives them
-/// back.
-fn staying<'a>(
-    by: &'a Grant,
-    generation: &'a Arc<Generation>,
-) -> impl Iterator<Item = &'a Arc<Lease>> {
-    let stays =
-        move |lease: &&Arc<Lease>| Arc::ptr_eq(lease.generation(), generation) && lease.stays();
-    by.leases().filter(stays)
+/// The permits of a holder whose nodes probably stay until it gives them back, on whatever connection it got
+/// them.
+fn staying(by: &Grant) -> impl Iterator<Item = &Arc<Lease>> {
+    by.leases().filter(|lease| lease.stays())
 }
 
 async fn is_certainly_there(lease: &Lease) -> bool {

@@ -103,6 +103,8 @@ pub struct HeldNode {
     /// How many writes of its data are under way.
     writes: AtomicU32,
     gone: AtomicBool,
+    /// Whether its lease was lost, and it keeps others out until it is given back.
+    lost: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
     recurring: AtomicBool,
@@ -272,7 +274,8 @@ impl Generation {
         term: Term,
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
-        let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
+        let [gone, lost, watched, revoked, recurring, broken] =
+            [const { AtomicBool::new(false) }; 6];
         let now = self.lease.clock().now().as_nanos();
         let [since, seen] = [now; 2].map(AtomicU64::new);
         let version = AtomicI32::new(0);
@@ -291,6 +294,7 @@ impl Generation {
             version,
             writes,
             gone,
+            lost,
             watched,
             revoked,
             recurring,
@@ -315,11 +319,13 @@ impl Generation {
         Some(node)
     }
 
-    /// Ends the care for a node.
+    /// Ends the care for a node, which its owner gives back, whether its lease was lost or not.
     pub fn unhold(&self, node: &HeldNode) {
         let left = {
             let mut held = self.lock_held();
-            remove(&mut held, node);
+            if !remove(&mut held, node) && node.lost.swap(false, Ordering::AcqRel) {
+                self.lost.fetch_sub(1, Ordering::AcqRel);
+            }
             held.len()
         };
         if left == 0 && self.retired.load(Ordering::Acquire) {
@@ -365,6 +371,18 @@ impl Generation {
     /// Whether nothing is held.
     pub fn holds_nothing(&self) -> bool {
         self.lock_held().is_empty()
+    }
+
+    /// Records that a node that was just in care keeps others out until it is [given back](Self::unhold),
+    /// though its lease was lost. The caller still locks what is held, so that nobody gives it back before.
+    pub(super) fn keeps(&self, node: &HeldNode) {
+        node.lost.store(true, Ordering::Release);
+        self.lost.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether a node whose lease was lost keeps others out. Look after [`holds_nothing`](Self::holds_nothing).
+    pub fn keeps_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) > 0
     }
 
     /// Records that a held node was deleted, and not by its owner.
@@ -438,7 +456,15 @@ impl Generation {
 
     /// Records that a held node's lease is not valid any more, if nobody has seen it yet.
     pub fn lost_lease(&self, node: &HeldNode) {
-        if remove(&mut self.lock_held(), node) {
+        let was_held = {
+            let mut held = self.lock_held();
+            let was_held = remove(&mut held, node);
+            if was_held {
+                self.keeps(node);
+            }
+            was_held
+        };
+        if was_held {
             self.tell_lost(node, self.why_over(node.term));
             self.keeper.notify_one();
         }

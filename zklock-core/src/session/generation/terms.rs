@@ -124,12 +124,13 @@ impl Generation {
         }
     }
 
-    /// Takes the nodes of terms that are over out of the heartbeat's care. Nodes granted since then
-    /// stay.
+    /// Takes the nodes of terms that are over out of the heartbeat's care; they keep others out. Nodes granted
+    /// since then stay.
     fn take_past(&self) -> Vec<Arc<HeldNode>> {
         let mut held = self.lock_held();
         let past = held.extract_if(|_, node| !self.lease.is_present(node.term));
         let mut past: Vec<_> = past.map(|(_, node)| node).collect();
+        past.iter().for_each(|node| self.keeps(node));
         // In a fixed order, instead of the map's.
         past.sort_unstable_by_key(|node| node.czxid);
         past

@@ -80,6 +80,28 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
     assert!(generation.is_over());
 }
 
+/// Its node keeps others out until then.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_used_no_more_stays_until_what_was_lost_is_given_back() {
+    for stop_at in [StopAt::Suspect, StopAt::Lost] {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        let lost = [kept.hold("/a", stop_at).await, kept.hold("/b", stop_at).await];
+        generation.retire("/c", None, &RequestError::NoAuth);
+        // Longer than a lease, and shorter than the servers keep a session.
+        kept.faults.disconnect();
+        sleep(generation.lease().timing().lease + MOMENT).await;
+        kept.faults.reconnect();
+        for node in &lost {
+            sleep(5 * T).await;
+            assert!(!kept.is_valid(node) && generation.holds_nothing() && !generation.is_over());
+            generation.unhold(node);
+        }
+        sleep(MOMENT).await;
+        assert!(generation.is_over());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_used_no_more_does_not_wait_for_a_deletion_for_ever() {
     let kept = kept().await;
