@@ -296,11 +296,19 @@ impl Store {
         let life = self.life(path, czxid)?;
         let (at, gone) = life.gone?;
         let ended = match gone {
-            Gone::SessionEnded if self.lock().killed.contains(&life.owner) => Ended::ByOthers,
-            Gone::SessionEnded => Ended::Expired,
+            Gone::SessionEnded | Gone::SessionClosed => {
+                let killed = self.lock().killed.contains(&life.owner);
+                if killed { Ended::ByOthers } else { Ended::Expired }
+            }
             Gone::Deleted { by } if by == life.owner => Ended::BySelf,
             Gone::Deleted { .. } | Gone::Reaped | Gone::Outsider => Ended::ByOthers,
         };
         Some((at, ended))
+    }
+
+    /// Whether a node went because its session was closed by who had it, by its path and czxid.
+    pub fn was_closed(&self, path: &str, czxid: Option<i64>) -> bool {
+        let gone = self.life(path, czxid).and_then(|life| life.gone);
+        matches!(gone, Some((_, Gone::SessionClosed)))
     }
 }

@@ -30,8 +30,10 @@ pub enum Gone {
         /// Which.
         by: i64,
     },
-    /// Its session was closed or expired.
+    /// Its session expired, or was closed from outside.
     SessionEnded,
+    /// Its client closed its session.
+    SessionClosed,
     /// The server reaped a container.
     Reaped,
     /// Somebody deleted it who is no client.
@@ -88,8 +90,13 @@ impl Journal {
             }
             Change::CloseSession { session, paths } => {
                 self.ended.entry(*session).or_insert(now);
+                // Nobody waits for the answer where a session expires.
+                let why = match txn.origin {
+                    Some(_) => Gone::SessionClosed,
+                    None => Gone::SessionEnded,
+                };
                 for path in paths {
-                    self.end(path, txn.zxid, now, Gone::SessionEnded);
+                    self.end(path, txn.zxid, now, why);
                 }
             }
             Change::Set { path, data, .. } => {

@@ -77,7 +77,9 @@ impl Ledger {
             let (at, ended) = self.gone(path, token)?;
             let lost = state.losses.get(&token.czxid()).copied().unwrap_or(at);
             let since = at.min(lost).saturating_sub(NOTED);
-            let excused = ended != Ended::BySelf
+            // Of its own: it also closes no session, as long as its process does not.
+            let closed = self.store.was_closed(path, Some(token.czxid() as i64));
+            let excused = ended != Ended::BySelf && !closed
                 || state.closing.contains(&keeper.process.id())
                 || state.broken.contains(path)
                 || state.stepped_down.contains(&token.czxid())
