@@ -8,6 +8,7 @@ use crate::base::error_kind::ErrorKind;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::settings::Settings;
+use crate::divergence::phantom::Phantoms;
 use crate::layout::check::check;
 use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
@@ -311,6 +312,7 @@ impl SessionBuilder {
             events: Events::to(self.observers),
             health: SessionHealth::connecting(),
             local_queues: LocalQueues::new(place),
+            phantoms: Phantoms::default(),
         };
         let about = About { root, app: self.app, settings, driver: self.driver };
         let session = Session::start(lane_config, io, about);

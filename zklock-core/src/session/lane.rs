@@ -16,6 +16,7 @@ use crate::base::times;
 use crate::base::unharmed::unharming;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::link::Link;
+use crate::divergence::phantom::Phantoms;
 use crate::observe::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::health::SessionHealth;
@@ -58,6 +59,8 @@ pub struct LaneConfig {
     pub health: SessionHealth,
     /// The queues that are told about lost leases.
     pub local_queues: Arc<LocalQueues>,
+    /// What shows which servers are not used.
+    pub phantoms: Phantoms,
 }
 
 /// Opens generations, one after the other.

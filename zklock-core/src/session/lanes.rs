@@ -198,6 +198,7 @@ mod tests {
     use crate::coordinator::node::NodeKind;
     use crate::coordinator::request_error::RequestError;
     use crate::coordinator::requests::{Coordinator, Reply};
+    use crate::divergence::phantom::Phantoms;
     use crate::observe::observer::Events;
     use crate::session::health::SessionHealth;
     use crate::session::local_queues::{LocalQueues, Place};
@@ -221,6 +222,7 @@ mod tests {
             events: Events::default(),
             health: SessionHealth::connecting(),
             local_queues: LocalQueues::new(place),
+            phantoms: Phantoms::default(),
         };
         Arc::new(Lanes::start(lane_config, None))
     }

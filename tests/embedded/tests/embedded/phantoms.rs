@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Embedded, Session};
+use zklock::{Embedded, MutexGuard, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::request_error::RequestError;
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 /// Longer than a waiter rests between two looks.
 const LONG: Duration = Duration::from_secs(60);
@@ -81,6 +81,42 @@ async fn guards_of_the_session_that_is_left_stay_valid() {
     drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
     assert!(held.is_valid());
     held.release().await.unwrap();
+}
+
+/// Locks on two connections: the second is opened while the first answers nothing to many.
+async fn held_on_two(store: &Embedded, session: &Session) -> Vec<MutexGuard> {
+    drop(session.mutex("first").unwrap().acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.hold_replies();
+    let acquire = |number| {
+        let mutex = session.mutex(format!("many/{number}")).unwrap();
+        crate::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let acquiring: Vec<_> = (0..9).map(acquire).collect();
+    sleep(Duration::from_millis(1)).await;
+    faults.release();
+    let mut held = Vec::new();
+    for acquired in acquiring {
+        held.push(acquired.await.unwrap());
+    }
+    held
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_connection_to_the_server_that_shows_a_phantom_is_left() {
+    let (store, session) = prompt();
+    let phantom = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let held = held_on_two(&store, &session).await;
+    assert_eq!(store.sessions().len(), 3);
+    unknown(&store, &session, phantom.node_path(), u64::MAX);
+    let mutex = session.mutex("a").unwrap();
+    let waiting = crate::spawn(async move { mutex.acquire().await });
+    sleep(LONG).await;
+    let error = session.mutex("b").unwrap().acquire_timeout(LONG).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(held.iter().all(|held| held.is_valid()));
+    phantom.release().await.unwrap();
+    assert!(timeout(LONG, waiting).await.unwrap().unwrap().unwrap().is_valid());
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_lite::FutureExt as _;
 use futures_lite::future::or;
+use tokio::sync::watch;
 
 use super::{Lane, Status};
 use crate::base::clock::Clock;
@@ -19,10 +20,11 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::session_state::SessionState;
 use crate::base::times;
+use crate::base::unharmed::unharming;
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
-use crate::divergence::phantom::PhantomNode;
+use crate::divergence::phantom::{PhantomNode, shown_of};
 use crate::session::generation::Generation;
 use crate::session::keeper::keep;
 use crate::session::lease_clock::LeaseClock;
@@ -31,7 +33,7 @@ use crate::session::watch_budget::WatchBudget;
 
 /// Opens one session after the other, until the lane is closed.
 pub(super) async fn run(lane: Arc<Lane>) {
-    let mut rounds = Rounds { pause: times::RECONNECT.0, number: 0, phantom: None };
+    let mut rounds = Rounds { pause: times::RECONNECT.0, number: 0 };
     while !lane.is_closed() {
         // The log that a round writes is the application's, and may panic: the next one comes all the same.
         match AssertUnwindSafe(rounds.round(&lane)).catch_unwind().await {
@@ -53,8 +55,6 @@ struct Rounds {
     pause: Duration,
     /// The number of the last generation.
     number: u64,
-    /// A node that shows that the data of a server differ from its leader's.
-    phantom: Option<PhantomNode>,
 }
 
 impl Rounds {
@@ -62,8 +62,10 @@ impl Rounds {
     /// breaks if the lane is closed.
     async fn round(&mut self, lane: &Arc<Lane>) -> ControlFlow<(), bool> {
         let opened = lane.clock().now();
+        let mut phantoms = lane.config.phantoms.subscribe();
         let Some(session) = open(lane).await else { return ControlFlow::Break(()) };
-        let session = without(self.phantom.as_ref(), session, lane.clock()).await;
+        let known = phantoms.borrow_and_update().clone();
+        let session = without(&known, session, lane.clock()).await;
         let (coordinator, timing) = match timed(session, lane.config.tick).await {
             Ok(session) => session,
             Err(error) => {
@@ -92,8 +94,11 @@ impl Rounds {
             generation.close().await;
             return ControlFlow::Break(());
         }
-        generation.until(|| generation.is_retired()).await;
-        self.phantom = generation.phantom().cloned().or(self.phantom.take());
+        let retired = generation.until(|| generation.is_retired());
+        or(retired, leave_where_shown(&generation, phantoms)).await;
+        if let Some(phantom) = generation.phantom() {
+            lane.config.phantoms.add(phantom);
+        }
         self.call_for_another(lane);
         ControlFlow::Continue(true)
     }
@@ -140,19 +145,38 @@ async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>>
     .await
 }
 
+/// Takes a session out of use whose server shows a phantom node: one that another lane has found, or of a server to
+/// which the client has moved since.
+async fn leave_where_shown(
+    generation: &Generation,
+    mut phantoms: watch::Receiver<Vec<PhantomNode>>,
+) {
+    let mut reconnects = 0;
+    loop {
+        let found = async {
+            // The lane keeps the other end.
+            let _ = unharming(pin!(phantoms.changed())).await;
+        };
+        or(found, generation.until(|| generation.reconnects() != reconnects)).await;
+        reconnects = generation.reconnects();
+        let known = phantoms.borrow_and_update().clone();
+        if shown_of(&known, &**generation.coordinator()).await.is_some() {
+            return generation.take_out_of_use();
+        }
+    }
+}
+
 /// Refuses a session on a server that shows a phantom node.
 async fn without(
-    phantom: Option<&PhantomNode>,
+    phantoms: &[PhantomNode],
     session: Result<Arc<dyn Coordinator>, RequestError>,
     clock: &Clock,
 ) -> Result<Arc<dyn Coordinator>, RequestError> {
-    let (Some(phantom), Ok(coordinator)) = (phantom, &session) else { return session };
+    let Ok(coordinator) = &session else { return session };
     let limit = Deadline::after(clock.clone(), coordinator.session_timeout());
     // A server that does not answer now is checked later.
-    let shown = limit.bound(phantom.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
-    if shown != Some(true) {
-        return session;
-    }
+    let shown = limit.bound(shown_of(phantoms, &**coordinator)).await.ok().flatten();
+    let Some(phantom) = shown else { return session };
     coordinator.close().await;
     Err(RequestError::Unreachable(format!(
         "the server shows {}, which its leader does not know: its data differ from those of the \

@@ -7,12 +7,13 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::coordinator::access::AclEntry;
-use crate::coordinator::memory::Embedded;
+use crate::coordinator::memory::{Embedded, Fault, Op};
 use crate::coordinator::node::{Created, NodeKind, Stat};
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::{Coordinator, Reply};
 use crate::coordinator::watch::Watch;
+use crate::divergence::phantom::PhantomNode;
 use crate::session::broken_log::panics_at;
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
@@ -120,6 +121,7 @@ fn lane(connector: impl Connector) -> Arc<Lane> {
         events: Events::default(),
         health: SessionHealth::connecting(),
         local_queues: LocalQueues::new(Place { servers: "lane".into(), chroot: "".into() }),
+        phantoms: Phantoms::default(),
     }))
 }
 
@@ -146,4 +148,63 @@ async fn a_session_that_is_opened_while_its_lane_ends_is_closed_with_it() {
     drop(deletion);
     ends.await;
     assert!(second.coordinator().link().is_over());
+}
+
+const T: Duration = Duration::from_secs(10);
+
+/// Dials one of two servers after the other.
+#[derive(Debug)]
+struct InTurn {
+    servers: [Arc<dyn Connector>; 2],
+    dialled: AtomicUsize,
+}
+
+impl Connector for InTurn {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        self.servers[self.dialled.fetch_add(1, Ordering::SeqCst) % 2].connect()
+    }
+}
+
+/// A node on a server, of a client of its own.
+async fn node_on(server: &dyn Connector, path: &str) -> (Arc<dyn Coordinator>, PhantomNode) {
+    let client = server.connect().await.unwrap();
+    let made = client.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+    (client, PhantomNode { path: path.to_owned(), czxid: made.stat.czxid })
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_servers_that_show_phantoms_none_is_taken_again() {
+    let servers = [embedded(), embedded()];
+    let (there, first) = node_on(&*servers[0], "/a").await;
+    let (_elsewhere, second) = node_on(&*servers[1], "/b").await;
+    let lane = lane(InTurn { servers, dialled: AtomicUsize::new(0) });
+    for phantom in [first, second] {
+        lane.ready().await.unwrap().leave(phantom, &"l".into());
+    }
+    let waits = tokio::time::timeout(10 * T, lane.ready()).await;
+    assert!(waits.is_err(), "a server is used that shows one of them");
+    // As after a repair.
+    there.delete("/a").await.unwrap();
+    let generation = tokio::time::timeout(10 * T, lane.ready()).await.unwrap().unwrap();
+    assert_eq!(generation.number(), 3);
+}
+
+/// The client may also have moved to that server.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_did_not_say_whether_it_shows_a_phantom_is_asked_once_connected_again() {
+    let store = Embedded::new();
+    let lane = lane(store.connector(T));
+    let generation = lane.ready().await.unwrap();
+    let faults = store.faults(generation.coordinator().session_id());
+    let (_there, phantom) = node_on(&store.connector(T), "/a").await;
+    let silent = RequestError::Other("so says the test".to_owned());
+    faults.inject(Fault::refuse(silent).on(Op::Get));
+    lane.config.phantoms.add(&phantom);
+    sleep(T).await;
+    assert!(!generation.is_retired());
+    faults.disconnect();
+    sleep(Duration::from_millis(1)).await;
+    faults.reconnect();
+    sleep(Duration::from_millis(1)).await;
+    assert!(generation.is_retired());
 }
