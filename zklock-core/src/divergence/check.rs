@@ -37,6 +37,10 @@ async fn phantom_at(
     let checked = generation.check([path.into()]);
     let after = generation.coordinator().get(path);
     let before = shown(before.await)?;
+    // The answer to a second request is newer than the check: perhaps another client has made the node since.
+    if !generation.was_asked_once(sent) {
+        return Ok(None);
+    }
     let unknown = unknown(checked.await)?.is_some();
     let after = generation.read_beside(sent, path, after);
     let same = shown(after.await)?.filter(|after| unknown && before == Some(*after));
@@ -53,5 +57,45 @@ fn unknown(checked: Result<(), RequestError>) -> Result<Option<usize>, RequestEr
         Ok(()) | Err(RequestError::Multi { .. }) => Ok(None),
         Err(error) if error.is_definite() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use futures_lite::future::poll_once;
+
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::coordinator::connector::Connector;
+    use crate::coordinator::memory::{Embedded, Fault, Op};
+    use crate::coordinator::node::NodeKind;
+    use crate::observe::observer::Events;
+    use crate::session::lease_clock::LeaseClock;
+    use crate::session::spawner::Spawner;
+    use crate::session::timing::Timing;
+    use crate::session::watch_budget::WatchBudget;
+
+    const T: Duration = Duration::from_secs(10);
+
+    /// The leader is asked between two holders of a node whose name recurs, and the read before is asked again.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_only_a_second_answer_shows_is_no_phantom() {
+        let store = Embedded::new();
+        let server = store.connector(T).connect().await.unwrap();
+        let faults = store.faults(server.session_id());
+        let lease =
+            LeaseClock::new(Clock::Caller, Timing::of(T, None).unwrap(), Clock::Caller.now());
+        let (events, watches) = (Events::default(), WatchBudget::new(""));
+        let generation = Generation::new(1, server, lease, Spawner::Inline, events, watches);
+        faults.inject(Fault::forget_reply().on(Op::Get));
+        let paths = ["/a".to_owned()];
+        let mut looks = pin!(phantom_among(&generation, &paths));
+        assert_eq!(poll_once(&mut looks).await, None);
+        let other = store.connector(T).connect().await.unwrap();
+        other.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+        assert_eq!(looks.await, Ok(None));
     }
 }

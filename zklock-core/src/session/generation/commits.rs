@@ -167,7 +167,7 @@ impl Generation {
 
     /// Whether a request that was sent at this time, and has been answered now, was not sent again. The answers to
     /// what was sent beside it may be older than the second one by any time.
-    fn was_asked_once(&self, sent: Instant) -> bool {
+    pub fn was_asked_once(&self, sent: Instant) -> bool {
         self.lease.clock().now() < sent + self.patience()
     }
 
