@@ -49,6 +49,7 @@ macro_rules! conformance_cases {
             an_expired_session_ends_for_everybody
             a_closed_session_ends_for_everybody
             requests_sent_before_a_close_are_answered
+            a_close_that_the_server_cannot_be_told_of_takes_its_time
             a_dropped_session_is_closed
             requests_made_while_down_wait
             a_lost_connection_is_known_when_it_is_back

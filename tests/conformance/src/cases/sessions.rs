@@ -76,6 +76,19 @@ pub async fn requests_sent_before_a_close_are_answered(lab: &Lab) {
     eventually(|| async { lab.names(&other).await == ["stays"] }).await;
 }
 
+pub async fn a_close_that_the_server_cannot_be_told_of_takes_its_time(lab: &Lab) {
+    let (session, other) = (lab.open().await, lab.open().await);
+    let mine = lab.create(&session, "mine", NodeKind::Ephemeral).await.path;
+    soon(lab.harness().disconnect(session.session_id())).await;
+    assert_eq!(soon(session.link_changed(Link::Up)).await, Link::Down);
+    let start = std::time::Instant::now();
+    soon(session.close()).await;
+    // A second of a clock that may go faster for a moment.
+    let is_soon = start.elapsed() < Duration::from_millis(500);
+    assert!(!is_soon || session.link() != Link::Closed, "it says that the nodes are gone");
+    assert!(soon(other.get(&mine)).await.is_ok());
+}
+
 pub async fn a_dropped_session_is_closed(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
     let mine = lab.create(&session, "mine", NodeKind::Ephemeral).await.path;

@@ -406,6 +406,19 @@ async fn closing_frees_everything_and_says_so() {
     assert_eq!(states.next().await, Some(SessionState::Closed));
 }
 
+/// The server hears of neither, and keeps the node for as long as it keeps the session.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_close_without_a_connection_ends_comes_back_when_the_node_is_gone() {
+    let (store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    store.faults(session.zookeeper_session().unwrap().id).disconnect();
+    let releasing = crate::spawn(guard.release());
+    tokio::task::yield_now().await;
+    session.close().await;
+    releasing.await.unwrap().unwrap();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_dropped_closes() {
     let (store, session) = store();

@@ -11,6 +11,7 @@ use super::pending::{LinkChanged, PendingWatch, SeenLink, send};
 use super::request::{Answer, Request};
 use super::store::Store;
 use crate::base::clock::Instant;
+use crate::base::times;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::connector::Connector;
 use crate::coordinator::link::Link;
@@ -319,8 +320,15 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.store.access(|state, now| state.close(self.session, now));
-        Box::pin(ready(()))
+        let is_told = self.store.access(|state, now| {
+            state.close(self.session, now);
+            state.sessions.get(&self.session).is_none_or(|session| !session.alive)
+        });
+        match is_told {
+            true => Box::pin(ready(())),
+            // The nodes are there as long as the server cannot be told.
+            false => Box::pin(self.store.clock.sleep(times::CLOSE)),
+        }
     }
 
     fn last_contact(&self) -> Option<Instant> {

@@ -254,9 +254,12 @@ impl Generation {
     /// session timeout or more after the last answer, however late the loss of the connection was seen and
     /// whether or not it was back meanwhile, while the server counts from the last request, and looks each
     /// tick only. If a session expires sooner than that, the server said so. A server that refuses the
-    /// credentials keeps the session.
+    /// credentials keeps the session. A coordinator that knows when it was last in contact lets a session expire
+    /// no sooner than the server does.
     pub async fn ended(&self) {
-        let Some(end) = self.end.get().filter(|_| !self.self_aware) else { return };
+        let Some(end) = self.end.get().filter(|end| !self.self_aware || !end.of_itself) else {
+            return;
+        };
         let clock = self.lease.clock();
         let closed = async {
             self.until(|| self.closed.load(Ordering::Acquire)).await;
