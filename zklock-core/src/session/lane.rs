@@ -147,9 +147,8 @@ impl Lane {
     pub fn is_served_at(&self, now: Instant) -> bool {
         let Some(generation) = self.current() else { return false };
         if generation.is_self_aware() {
-            // Asking the coordinator could end the generation, and the caller may hold the lock of
-            // a queue.
-            return true;
+            // Its link tells. That only looks, and wakes nobody: the caller may hold the lock of a queue.
+            return generation.coordinator().link() == Link::Up;
         }
         let lease = generation.lease();
         // A connection can stay up long after its server froze. An acquire begins with a commit.

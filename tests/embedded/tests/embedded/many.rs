@@ -352,6 +352,20 @@ async fn a_connection_stays_while_what_was_lost_there_is_not_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_is_down_is_not_used_beside_one_that_is_up() {
+    let (store, session, first, (waiting, ninth)) = busy().await;
+    let second = opened(&store, &HashSet::from([first]))[0];
+    store.faults(first).release();
+    all_enter(waiting).await;
+    drop(ninth.await.unwrap());
+    store.faults(first).disconnect();
+    let mutex = session.mutex("many/tenth").unwrap();
+    let guard = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap();
+    let (_, stat) = client(&store).await.get(guard.node_path()).await.unwrap();
+    assert_eq!(stat.ephemeral_owner, second);
+}
+
+#[tokio::test(start_paused = true)]
 async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
     let (store, session, first, (waiting, ninth)) = busy().await;
     let second = opened(&store, &HashSet::from([first]))[0];
