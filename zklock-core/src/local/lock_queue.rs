@@ -173,8 +173,10 @@ impl Queue<Locks> {
         let granted = reader.clone().hold();
         let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
         let beside = Granting::new(&self, now);
-        drop(self.decide(|state| state.stepped_down(nodes, by, &beside)));
+        // Before readers enter: whoever has a view of the writer must not write beside them.
         sole.forget();
+        let in_doubt = from.has_unanswered_writes();
+        drop(self.decide(|state| state.stepped_down(nodes, by, in_doubt, &beside)));
         self.forget_single();
         if let Some(deletion) = from.release() {
             // If the server refuses it, the session is retired, and the observer is told. A waiter

@@ -95,6 +95,40 @@ async fn a_write_that_nobody_waits_for_is_not_applied_while_the_next_caller_hold
     }
 }
 
+/// It is sent when the reader's node is there, and the writer's is not deleted yet.
+#[tokio::test(start_paused = true)]
+async fn a_write_under_a_writer_that_steps_down_is_not_applied_beside_its_readers() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap();
+    writing.fenced().create("/state", b"1").await.unwrap();
+    let view = writing.view();
+    let waiting = crate::spawn(async move { lock.read().await });
+    sleep(TICK).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.delay_replies(10 * TICK);
+    let stepping = crate::spawn(writing.downgrade());
+    sleep(TICK).await;
+    // What was answered arrives, and what is sent from now on is not applied.
+    faults.hold_requests();
+    let fenced = view.fenced();
+    let write = tokio::time::timeout(Duration::ZERO, fenced.set("/state", b"2"));
+    write.await.unwrap_err();
+    let raw = client(&store).await;
+    let reads = async {
+        let reading = waiting.await.unwrap().unwrap();
+        (reading, raw.get("/state").await.unwrap().0)
+    };
+    let released = async {
+        sleep(50 * TICK).await;
+        faults.release();
+    };
+    let ((reading, at_first), ()) = tokio::join!(reads, released);
+    sleep(T / 10).await;
+    assert_eq!(raw.get("/state").await.unwrap().0, at_first);
+    assert!(reading.is_valid() && stepping.await.unwrap().unwrap().is_valid());
+}
+
 /// The node is gone and this process has not learnt of it: the server refuses.
 #[tokio::test]
 async fn a_stale_holder_is_refused_by_the_server() {

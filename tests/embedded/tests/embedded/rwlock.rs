@@ -15,7 +15,7 @@ use zklock::{
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::request_error::RequestError;
 
-use crate::support::{client, contenders, late, on, store};
+use crate::support::{Inline, client, contenders, late, on, prompt, store};
 
 fn lock(session: &Session) -> RwLock {
     session.rw_lock("a").unwrap()
@@ -639,6 +639,22 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
     }
     settle().await;
     assert_eq!(queue(&store).await, "");
+}
+
+/// They are woken, and run, inside of the step.
+#[tokio::test(start_paused = true)]
+async fn a_view_of_a_writer_that_steps_down_is_invalid_before_the_readers_enter() {
+    let (_store, session) = prompt();
+    let writing = lock(&session).write().await.unwrap();
+    let (lock, view) = (lock(&session), Arc::new(writing.view()));
+    let writes = view.clone();
+    let reader = Inline::start(async move {
+        let reading = lock.read().await.unwrap();
+        assert!(reading.is_valid() && !writes.is_valid(), "a writer is in beside a reader");
+    });
+    assert!(!reader.is_done() && view.is_valid());
+    let reading = writing.downgrade().await.unwrap();
+    assert!(reader.is_done() && reading.is_valid());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,14 +10,19 @@ use crate::local::todo::{Lent, Todo};
 impl<L: Lent, B, O> State<L, B, O> {
     /// A writer was downgraded: the lock has a new node, held for reading by the same caller. The
     /// readers that wait next enter beside it, also in a ZooKeeper session that is used no more: nobody who comes
-    /// later does, so that it ends.
+    /// later does, so that it ends. If it is `in_doubt` whether something that was sent under the writer is applied as
+    /// long as its node is there, they come in by a node of their own, once that one is deleted.
     pub fn stepped_down(
         &mut self,
         (from, to): (&Arc<L>, Arc<L>),
         reader: B,
+        in_doubt: bool,
         by: &impl Grants<L, Mode, B, O>,
     ) -> Todo<L> {
         let mut todo = Todo::default();
+        if in_doubt && self.phase.stands_on(from) {
+            drop(self.renew(&mut todo));
+        }
         if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
             // The writer continues under the new node.
             self.apart.retain(|(lease, _)| !Arc::ptr_eq(lease, from));

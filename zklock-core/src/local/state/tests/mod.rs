@@ -47,7 +47,7 @@ fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
     state.holders.push(writer);
     let _ = state.leases_lost(now);
     assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&writer]);
-    let _ = state.stepped_down((&from, to.clone()), reader, &by);
+    let _ = state.stepped_down((&from, to.clone()), reader, false, &by);
     assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&reader]);
     let todo = state.release([to.clone()], |by| *by == reader, Duration::ZERO, &by);
     assert!(todo.release.is_some_and(|released| Arc::ptr_eq(&released, &to)));
