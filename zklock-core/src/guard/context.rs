@@ -43,10 +43,17 @@ struct Sibling {
     who: Caller,
     mode: Mode,
     kept: Kept,
-    /// Whether it has the slot.
-    inside: bool,
+    /// What it has of the slot, once it does.
+    permit: Option<Weak<OwnedSemaphorePermit>>,
     /// Whether it has ended, and those that were nested in it keep the slot.
     ended: bool,
+}
+
+impl Sibling {
+    /// Whether it is the same caller as `who`, and has the slot by a guard outside of any scope.
+    fn is_own(&self, who: &Caller) -> bool {
+        self.permit.is_some() && self.kept == Kept::ByGuard && self.who.is_same(who)
+    }
 }
 
 /// The largest number of readers that share a slot.
@@ -77,6 +84,9 @@ pub struct Asked {
     grant: Arc<Grant>,
     number: u64,
     mode: Mode,
+    /// What a reader has of the slot that is the same caller, for one that reads: a writer between them
+    /// waits for both. Otherwise this one would wait for that writer, which waits for the caller.
+    again: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Asked {
@@ -85,21 +95,27 @@ impl Asked {
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place.
-    pub async fn turn(self) -> Option<Turn> {
-        let permit = pin!(self.slot.free.clone().acquire_many_owned(share(self.mode)));
-        // The semaphore is never closed.
-        let permit = unharming(permit).await.ok()?;
+    pub async fn turn(mut self) -> Option<Turn> {
+        let permit = match self.again.take() {
+            Some(again) => again,
+            None => {
+                let permit = pin!(self.slot.free.clone().acquire_many_owned(share(self.mode)));
+                // The semaphore is never closed.
+                Arc::new(unharming(permit).await.ok()?)
+            }
+        };
         Some(self.enter(permit))
     }
 
     /// Takes the slot if no sibling has it.
-    pub fn turn_now(self) -> Option<Turn> {
-        let permit = self.slot.free.clone().try_acquire_many_owned(share(self.mode)).ok()?;
+    pub fn turn_now(mut self) -> Option<Turn> {
+        let free = || self.slot.free.clone().try_acquire_many_owned(share(self.mode)).ok();
+        let permit = self.again.take().or_else(|| free().map(Arc::new))?;
         Some(self.enter(permit))
     }
 
-    fn enter(self, permit: OwnedSemaphorePermit) -> Turn {
-        self.change(|sibling| sibling.inside = true);
+    fn enter(self, permit: Arc<OwnedSemaphorePermit>) -> Turn {
+        self.change(|sibling| sibling.permit = Some(Arc::downgrade(&permit)));
         Turn { asked: self, _permit: permit, around: None }
     }
 
@@ -117,7 +133,7 @@ impl Asked {
 
     /// Whether it would wait for ever, because it stops a sibling that is ahead of it.
     pub fn is_stuck(&self, who: &Caller) -> bool {
-        if !who.is_blocking() {
+        if !who.is_blocking() || self.again.is_some() {
             return false;
         }
         let stops = |other: &Sibling| match other.kept {
@@ -125,7 +141,7 @@ impl Asked {
             // Those that keep the slot may be elsewhere.
             _ if other.ended => false,
             // The guard may have been moved.
-            Kept::ByGuard if other.inside => who.stops(&other.who),
+            Kept::ByGuard if other.permit.is_some() => who.stops(&other.who),
             _ => stops_waiter(who, &other.who),
         };
         let siblings = self.slot.siblings();
@@ -139,10 +155,7 @@ impl Asked {
         let slot = self.slot.clone();
         let own = move || {
             let siblings = slot.siblings();
-            let own = |other: &&Sibling| {
-                other.inside && other.kept == Kept::ByGuard && other.who.is_same(&who)
-            };
-            let own = siblings.all.iter().find(own)?;
+            let own = siblings.all.iter().find(|other| other.is_own(&who))?;
             Some(if own.ended {
                 format!("what was nested in an earlier guard of {} still holds the lock", own.who)
             } else {
@@ -164,7 +177,7 @@ impl Drop for Asked {
 pub struct Turn {
     // Dropped before the slot is free, so that the next caller does not find the slot taken.
     asked: Asked,
-    _permit: OwnedSemaphorePermit,
+    _permit: Arc<OwnedSemaphorePermit>,
     /// That of the nested guard in whose scope this one is.
     around: Option<Arc<Turn>>,
 }
@@ -297,10 +310,12 @@ impl Frame {
         let mut siblings = slot.siblings();
         siblings.asked += 1;
         let number = siblings.asked;
-        let (inside, ended) = (false, false);
-        siblings.all.push(Sibling { number, who, mode, kept, inside, ended });
+        let reads = |other: &&Sibling| (mode, other.mode) == (Mode::Read, Mode::Read);
+        let own = siblings.all.iter().filter(reads).find(|other| other.is_own(&who));
+        let again = own.and_then(|own| own.permit.as_ref()?.upgrade());
+        siblings.all.push(Sibling { number, who, mode, kept, permit: None, ended: false });
         drop(siblings);
-        Asked { slot, grant, number, mode }
+        Asked { slot, grant, number, mode, again }
     }
 }
 

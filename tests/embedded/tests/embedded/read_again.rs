@@ -54,6 +54,38 @@ async fn writer_between(
     (writer, reader)
 }
 
+/// Inside of a writer as well, where the siblings take turns.
+#[tokio::test(start_paused = true)]
+async fn a_task_reads_again_in_a_scope_though_a_sibling_waits_to_write() {
+    let (_store, session) = store();
+    let lock = lock(&session);
+    let outer = lock.write().await.unwrap();
+    let in_scope = outer.scope(async {
+        let first = lock.read().await.unwrap();
+        let writer = crate::spawn(carry({
+            let lock = lock.clone();
+            async move { lock.write().await.unwrap().fencing_token() }
+        }));
+        settle().await;
+        let second = timeout(LIMIT, lock.read()).await.unwrap().unwrap();
+        let third = lock.try_read().await.unwrap();
+        let fourth = lock.blocking_read_timeout(LIMIT).unwrap();
+        // Another task has not read before, and waits its turn.
+        let other = crate::spawn(carry({
+            let lock = lock.clone();
+            async move { lock.read().await.map(drop) }
+        }));
+        for reading in [first, second, third, fourth] {
+            settle().await;
+            assert!(reading.is_valid() && !writer.is_finished() && !other.is_finished());
+            drop(reading);
+        }
+        timeout(LIMIT, writer).await.unwrap().unwrap();
+        timeout(LIMIT, other).await.unwrap().unwrap().unwrap();
+    });
+    in_scope.await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_reads_again_though_a_writer_waits() {
     let warnings = Warnings::collect();
