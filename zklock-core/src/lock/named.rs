@@ -168,8 +168,9 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let mut next = Some(frame);
         while let Some(frame) = next {
-            // A scope of a reader that has gone: a call further out may hold the lock for this mode.
-            if !includes(frame.own.mode, K::MODE) && frame.has_ended() {
+            // The guard of this scope has gone, and what is nested in it refuses nobody: a call further out may hold
+            // the lock, or none.
+            if !self.lets_in(&frame, K::MODE) && frame.has_ended() {
                 next = context::find_in(&frame.outer, |grant| self.is_of(grant));
                 continue;
             }
@@ -264,6 +265,11 @@ impl NamedLock {
         let (at_most, around) = (self.settings.hold_at_most, frame.own.limit.clone());
         nested.limit_to(at_most, clock.now(), around);
         Ok(Some(nested))
+    }
+
+    /// Whether the guard of a scope does not refuse a call inside that wants this mode.
+    fn lets_in(&self, frame: &Frame, mode: Mode) -> bool {
+        includes(frame.own.mode, mode) && self.settings.reentrant
     }
 
     /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a

@@ -354,6 +354,34 @@ async fn who_is_in_the_scope_of_an_outermost_reader_that_has_gone_writes_too() {
     timeout(Duration::from_secs(1), carried).await.unwrap().unwrap().unwrap();
 }
 
+/// A call that is not reentrant is refused inside of one that holds the lock, and not inside of one that has held it.
+#[tokio::test(start_paused = true)]
+async fn who_is_in_the_scope_of_a_guard_that_has_gone_waits_for_what_that_has_left() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let once = mutex.clone().with_options(LockOptions::new().reentrant(false));
+    let outer = mutex.acquire().await.unwrap();
+    let nested = outer.scope(mutex.acquire()).await.unwrap();
+    let left = nested.scope(mutex.acquire()).await.unwrap();
+    let calls = outer.scope_sync(|| {
+        let call = || {
+            let once = once.clone();
+            carry(async move { once.acquire().await.map(drop) })
+        };
+        [nested.scope_sync(call), call()]
+    });
+    let [inside_both, inside] = calls;
+    drop(nested);
+    let refused = inside_both.await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Deadlock, "{refused}");
+    drop(outer);
+    let inside = crate::spawn(inside);
+    sleep(Duration::from_millis(10)).await;
+    assert!(!inside.is_finished(), "it is in beside what the guard has left");
+    drop(left);
+    timeout(Duration::from_secs(1), inside).await.unwrap().unwrap().unwrap();
+}
+
 /// Readers that a writer's scope has are readers: one that tried to write could meet another.
 #[tokio::test(start_paused = true)]
 async fn a_reader_inside_a_writer_does_not_write() {
