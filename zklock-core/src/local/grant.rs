@@ -186,6 +186,12 @@ impl Grant {
         is_open(self.holds.load(Ordering::Acquire))
     }
 
+    /// The mode in which it is in the way of whoever comes: a writer that steps down is a reader soon, beside
+    /// whom readers enter, unless it was asked to release.
+    pub fn mode_ahead(&self) -> Mode {
+        if self.is_open() || self.is_revoked() { self.mode } else { Mode::Read }
+    }
+
     /// The number of holds.
     pub fn holds(&self) -> usize {
         self.holds.load(Ordering::Acquire) & COUNT

@@ -142,6 +142,15 @@ impl Queue<Locks> {
         self.refuse_behind_lost(&obstacle).await;
     }
 
+    /// Refuses those who wait for the reader that a writer was to become, if none is let in beside it and they keep
+    /// it from its end.
+    fn refuse_stuck_behind(self: &Arc<Self>, holder: &Grant) {
+        let waits = |other: &Waiter| !other.once && stops_holder(&other.who, holder);
+        for queue in self.queues_beside().chain([self.clone()]) {
+            drop(queue.decide(|state| state.refuse(waits, itself::stuck)));
+        }
+    }
+
     /// Creates a reader's node in the place of a writer's, which is then deleted.
     async fn step_down_to_reader(
         self: Arc<Self>,
@@ -159,7 +168,11 @@ impl Queue<Locks> {
         let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
         let to = match stood_in {
             Ok(to) => Arc::new(to),
-            Err(error) => return Err((error, sole.put_back())),
+            Err(error) => {
+                let hold = sole.put_back();
+                self.refuse_stuck_behind(&writer);
+                return Err((error, hold));
+            }
         };
         let (kept, who) = writer.keeper();
         let now = self.now();
@@ -178,6 +191,9 @@ impl Queue<Locks> {
         let in_doubt = from.has_unanswered_writes();
         drop(self.decide(|state| state.stepped_down(nodes, by, in_doubt, &beside)));
         self.forget_single();
+        if in_doubt || to.is_revoked() {
+            self.refuse_stuck_behind(&reader);
+        }
         if let Some(deletion) = from.release() {
             // If the server refuses it, the session is retired, and the observer is told. A waiter
             // has no guard meanwhile that could report a loss.
@@ -242,7 +258,7 @@ impl Engine for Locks {
         let mut ahead = Vec::new();
         if stuck {
             let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
-            ahead.extend(holders.map(|by| (by.mode, stops_holder(&who, &by))));
+            ahead.extend(holders.map(|by| (by.mode_ahead(), stops_holder(&who, &by))));
             let before = inner.state.waiting().take(inner.state.waiters.len() - 1);
             ahead.extend(before.map(|other| (other.wants, is_stopped(&who, other))));
         }

@@ -705,6 +705,35 @@ async fn a_thread_waits_for_a_writer_whose_step_down_it_has_given_up() {
     drop(lock.blocking_write_timeout(LIMIT).unwrap());
 }
 
+/// It goes on without its thread, and lets readers in; if it does not, they would wait for themselves.
+#[tokio::test]
+async fn a_thread_waits_for_a_writer_of_its_own_that_steps_down_to_read_beside_it() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    let refuse = || {
+        faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
+    };
+    for is_refused in [false, true] {
+        faults.delay_replies(Duration::ZERO);
+        let writing = lock.write().await.unwrap();
+        faults.delay_replies(Duration::from_millis(100));
+        if is_refused {
+            refuse();
+        }
+        let mut stepping = Box::pin(writing.downgrade());
+        assert!(timeout(Duration::ZERO, &mut stepping).await.is_err());
+        assert_deadlock(&lock.blocking_write_timeout(LIMIT).unwrap_err());
+        let reading = lock.blocking_read_timeout(LIMIT);
+        if is_refused {
+            assert_deadlock(&reading.unwrap_err());
+            assert!(stepping.await.unwrap_err().into_guard().is_valid());
+        } else {
+            assert!(stepping.await.unwrap().is_valid() && reading.unwrap().is_valid());
+        }
+    }
+}
+
 /// Of those who wait in another queue, only the first has asked ZooKeeper.
 #[tokio::test]
 async fn a_thread_waits_for_a_permit_before_those_who_have_not_asked_for_theirs() {

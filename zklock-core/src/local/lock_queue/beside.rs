@@ -75,7 +75,7 @@ impl Queue<Locks> {
         ahead: Vec<(Mode, bool)>,
         beside: &[Arc<Grant>],
     ) -> bool {
-        let holders = beside.iter().map(|by| (by.mode, stops_holder(who, by)));
+        let holders = beside.iter().map(|by| (by.mode_ahead(), stops_holder(who, by)));
         let mut coming = self.coming_beside(who);
         if self.most() > 1 {
             let stopped = holders.chain(coming).filter(|(_, stopped)| *stopped);
