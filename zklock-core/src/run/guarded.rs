@@ -78,6 +78,9 @@ pub trait Place {
 pub trait ErasedBody: Place {
     /// Polls the body.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Drops its result, which does not count.
+    fn discard(&mut self);
 }
 
 /// The result of a step.
@@ -154,7 +157,11 @@ impl Guarded {
                     inside.empty(body);
                     match ran {
                         Ok(()) => return Poll::Ready(Step::Returned),
-                        Err(error) => self.leave(Err(error)),
+                        Err(error) => {
+                            // It may own what the lock protects, as the body did.
+                            inside_sync(inside.frame.clone(), || body.discard());
+                            self.leave(Err(error));
+                        }
                     }
                 }
                 State::Leaving(leaving, outcome) => {

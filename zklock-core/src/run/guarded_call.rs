@@ -119,4 +119,8 @@ impl<F: Future> ErasedBody for Running<'_, '_, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.body.poll(cx).map(|result| self.result = Some(result))
     }
+
+    fn discard(&mut self) {
+        self.result = None;
+    }
 }

@@ -107,7 +107,8 @@ pub trait LockTemplate: fmt::Debug + Send + Sync {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub trait LockTemplateExt: LockTemplate {
-    /// Runs `body` while the caller holds the lock `name`. The body is created only then.
+    /// Runs `body` while the caller holds the lock `name`. The body is created only then. A result that does not
+    /// count, because the lock was lost, is dropped after the release.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

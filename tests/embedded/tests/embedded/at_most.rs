@@ -88,22 +88,45 @@ async fn a_body_that_goes_on_after_a_loss_ends_with_its_time() {
     assert_eq!((lost.kind(), lost.body()), (ErrorKind::Lost, Some(Body::Finished)));
 }
 
+/// A body that works for so long, and does not wait.
+async fn works_for(time: Duration) {
+    poll_fn(|cx| {
+        let _ = pin!(advance(time)).poll(cx);
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// A body that is ready too late has finished, and its result does not count.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_returns_late_says_so() {
     let (_store, session) = prompt();
     let template = &templates(&session, limited())[0];
-    // It does not wait.
-    let works_for = async |time| {
-        poll_fn(|cx| {
-            let _ = pin!(advance(time)).poll(cx);
-            Poll::Ready(())
-        })
-        .await;
-    };
     let late = template.execute("a", || works_for(LIMIT)).await;
     assert_too_long(&late.unwrap_err(), Body::Finished);
     template.execute("a", || works_for(LIMIT - MOMENT)).await.unwrap();
+}
+
+/// It may own what the lock protects, as what the body owned.
+#[tokio::test(start_paused = true)]
+async fn what_a_late_body_returns_is_dropped_before_the_release() {
+    struct Drops(Session, Arc<AtomicBool>);
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            self.1.store(!self.0.local_contenders().is_empty(), Ordering::SeqCst);
+        }
+    }
+    let (_store, session) = prompt();
+    for template in templates(&session, limited()) {
+        let is_held = Arc::new(AtomicBool::new(false));
+        let returned = Drops(session.clone(), is_held.clone());
+        let late = template.execute("a", || async move {
+            works_for(LIMIT).await;
+            returned
+        });
+        assert_too_long(&late.await.err().unwrap(), Body::Finished);
+        assert!(is_held.load(Ordering::SeqCst) && session.local_contenders().is_empty());
+    }
 }
 
 /// Nothing can stop who has a guard: it is told, and keeps the others out.
