@@ -126,8 +126,18 @@ impl Seen {
         };
         // Not under the mutex: whoever is woken may set who is in the way.
         if seen.is_some() {
-            self.0.anew.notify_waiters();
+            self.look_anew();
         }
+    }
+
+    /// Whoever is in the way is not known any more.
+    pub fn forget(&self) {
+        *self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Makes the attempt list the queue again.
+    pub fn look_anew(&self) {
+        self.0.anew.notify_waiters();
     }
 
     /// Waits until the attempt has to list the queue again.

@@ -220,6 +220,10 @@ impl Engine for Locks {
         *wants
     }
 
+    fn seen(looks: &Seen) -> &Seen {
+        looks
+    }
+
     fn take_place(
         queue: &Arc<LockQueue>,
         waiting: Waiter,

@@ -189,6 +189,10 @@ impl Engine for Permits {
         Mode::Permit
     }
 
+    fn seen(looks: &Looks) -> &Seen {
+        &looks.leases
+    }
+
     fn take_place(
         queue: &Arc<PermitQueue>,
         waiting: Waiter<PermitRequest>,

@@ -225,6 +225,37 @@ async fn a_try_that_lost_it_to_another_caller_of_its_process_is_busy() {
     assert!(guard.is_valid());
 }
 
+/// It is busy by what is seen from then on: what was seen before a silence may not be so any more.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_lost_it_beside_one_who_waits_is_told_who_holds_or_that_nobody_answers() {
+    for is_silent in [false, true] {
+        let (store, session) = prompt();
+        let mutex = session.mutex("a").unwrap();
+        drop(mutex.acquire().await.unwrap());
+        sleep(MOMENT).await;
+        be_late(&store, &session);
+        let mut late = pin!(mutex.try_acquire());
+        assert!(poll_once(late.as_mut()).is_pending());
+        sleep(MOMENT).await;
+        store.faults(session.zookeeper_session().unwrap().id).expire();
+        let theirs = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+        let waits = mutex.clone();
+        let waiting = crate::spawn(async move { waits.acquire().await.map(drop) });
+        sleep(MOMENT).await;
+        if is_silent {
+            store.faults(session.zookeeper_session().unwrap().id).silence();
+        }
+        let error = late.await.unwrap_err();
+        if is_silent {
+            assert!(error.is_unavailable(), "{error:#}");
+        } else {
+            assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
+        }
+        assert!(theirs.is_valid() && !waiting.is_finished());
+        waiting.abort();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn several_locks_and_bodies_begin_with_what_is_still_held() {
     let (store, session) = prompt();

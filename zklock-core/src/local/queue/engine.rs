@@ -58,6 +58,9 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     /// The mode of those who want this.
     fn mode(wants: &Self::Wants) -> Mode;
 
+    /// What a driver has seen by which a lock is busy.
+    fn seen(looks: &Self::Looks) -> &Seen;
+
     /// Takes the last place, or the lock if it is free.
     fn take_place(
         queue: &Shared<Self>,

@@ -67,8 +67,18 @@ impl<E: Engine> Queue<E> {
     pub(super) fn join_again(self: &Arc<Self>, waiter: Waiter<E::Wants>) -> Joined<E> {
         let (who, scope) = (waiter.who, waiter.who.scope());
         let is_own = |other: &Caller| who.is_same(other) || scope != 0 && other.scope() == scope;
+        // A try is busy by what is seen from now on, and not by what was before, perhaps, a silence.
+        let looks = self.lock().looks().filter(|_| waiter.once).cloned();
+        let seen = looks.as_ref().map(E::seen);
+        if let Some(seen) = seen {
+            seen.forget();
+        }
         // A grant is checked at the present time, not at that of the call.
-        self.join(Waiter { since: self.now(), ahead: 0, ..waiter }, is_own).0
+        let joined = self.join(Waiter { since: self.now(), ahead: 0, ..waiter }, is_own).0;
+        if let Some(seen) = seen {
+            seen.look_anew();
+        }
+        joined
     }
 
     /// A waiter gives up its place.
