@@ -78,7 +78,7 @@ impl RwLockWriteGuard {
         // lock on by it.
         let outermost = self.turn.is_none().then(|| self.grant.clone());
         let leaving = OnDrop::new(move || outermost.iter().for_each(|writer| writer.has_left()));
-        let mut releasing = Releasing(Some(&self.grant), None);
+        let mut releasing = Releasing::of(&self.grant);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
             Err((error, writer)) => {
@@ -95,7 +95,7 @@ impl RwLockWriteGuard {
             }
         };
         // The writer's hold ended where the reader's began.
-        releasing.1 = reader.grant().map(|grant| grant.since);
+        releasing.since = reader.grant().map(|grant| grant.since);
         drop(releasing);
         match Guard::new(reader, None) {
             Ok(guard) => {

@@ -17,10 +17,22 @@ pub(super) fn leave(grant: &Grant, turn: Option<NestedTurn>) {
     }
 }
 
-/// Tells the observer of a release, which may have begun before, also if the caller drops the future before its end.
-pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>, pub(super) Option<Instant>);
+/// Tells the observer of a release, also if the caller drops the future before its end.
+pub(super) struct Releasing<'a> {
+    grant: Option<&'a Arc<Grant>>,
+    /// When it began, if that was before.
+    pub(super) since: Option<Instant>,
+    /// Whether another call held the lock on. If this is not known, the grant is asked, which no longer knows which of
+    /// two holds was the last.
+    pub(super) nested: Option<bool>,
+}
 
-impl Releasing<'_> {
+impl<'a> Releasing<'a> {
+    #[inline]
+    pub(super) fn of(grant: &'a Arc<Grant>) -> Self {
+        Releasing { grant: Some(grant), since: None, nested: None }
+    }
+
     #[inline]
     pub(super) fn end(mut self, error: Option<&LockError>) {
         self.tell(error);
@@ -28,24 +40,29 @@ impl Releasing<'_> {
 
     /// A guard goes on instead.
     pub(super) fn cancel(mut self) {
-        self.0 = None;
+        self.grant = None;
     }
 
     #[inline]
     fn tell(&mut self, error: Option<&LockError>) {
-        if let Some(grant) = self.0.take()
+        if let Some(grant) = self.grant.take()
             && (spans::any_hold() || grant.queue.session().events().are_heard())
         {
-            tell_of_release(grant, self.1, error);
+            // A hold that a step down has taken out is nobody's any more.
+            let nested = self.nested.unwrap_or_else(|| grant.is_open());
+            tell_of_release(grant, self.since, nested, error);
         }
     }
 }
 
 /// Tells of a release where somebody listens.
-fn tell_of_release(grant: &Arc<Grant>, now: Option<Instant>, error: Option<&LockError>) {
+fn tell_of_release(
+    grant: &Arc<Grant>,
+    now: Option<Instant>,
+    nested: bool,
+    error: Option<&LockError>,
+) {
     let (queue, now) = (&grant.queue, now.unwrap_or_else(|| grant.now()));
-    // A hold that a step down has taken out is nobody's any more.
-    let nested = grant.is_open();
     if spans::any_hold() && !nested {
         let outcome = match error {
             Some(_) => "refused",

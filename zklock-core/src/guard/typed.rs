@@ -16,7 +16,7 @@ use crate::guard::kind::{Alone, Kind, Reading, Sharing, Writing};
 use crate::guard::limit::{GuardLimit, HoldLimit};
 use crate::guard::releasing::{Releasing, key, leave};
 use crate::guard::view::GuardView;
-use crate::local::grant::{Hold, Kept};
+use crate::local::grant::{GivenBack, Hold, Kept};
 use crate::observe::observer::Granted;
 use crate::observe::spans;
 use crate::session::slow::Warning;
@@ -354,8 +354,9 @@ impl<K: Kind> Guard<K> {
             let over = self.is_over_time().then(|| self.lost_error());
             let (mut hold, turn) = (self.hold.take(), self.turn.take());
             drop(self.beside.take());
-            let releasing = Releasing(Some(&self.view.grant), Some(now));
-            let (deletions, lost) = hold.give_back(now);
+            let mut releasing = Releasing::of(&self.view.grant);
+            let GivenBack { deletions, lost, nested } = hold.give_back(now);
+            (releasing.since, releasing.nested) = (Some(now), Some(nested));
             leave(&self.view.grant, turn);
             let outcome = match deletions.is_empty() {
                 // The lock has passed to the next waiter, or its node is kept.
@@ -388,9 +389,11 @@ impl<K: Kind> Deref for Guard<K> {
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
-            drop(self.hold.take());
+            let now = self.grant.now();
+            let GivenBack { nested, .. } = self.hold.give_back(now);
+            let mut releasing = Releasing::of(&self.view.grant);
+            releasing.nested = Some(nested);
             leave(&self.view.grant, self.turn.take());
-            drop(Releasing(Some(&self.view.grant), None));
         }
     }
 }

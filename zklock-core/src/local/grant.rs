@@ -30,7 +30,7 @@ mod keepers;
 mod source;
 
 use hold::{AWAITED, COUNT, is_open};
-pub use hold::{Hold, Sole};
+pub use hold::{GivenBack, Hold, Sole};
 pub use keepers::Kept;
 use keepers::Nested;
 pub use source::{GrantSource, SteppingDown};

@@ -12,12 +12,12 @@ use zklock::driver::RequestError;
 use zklock::{
     Acl, Body, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
     LockOptions, LossReason, Mode, MultiLock, Observer, OnRevoked, Session, SessionState, StopAt,
-    ZkLockTemplate, lock_name, zk_locked,
+    ZkLockTemplate, carry, lock_name, zk_locked,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_test_support::Warnings;
 
-use crate::support::{client, contenders, on, prompt};
+use crate::support::{Inline, client, contenders, on, prompt};
 
 #[derive(Debug)]
 struct Lines(StdMutex<Sender<String>>);
@@ -63,6 +63,26 @@ async fn every_lock_that_is_acquired_is_released_however_it_ends() {
     let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
     drop(writer.downgrade().await.unwrap());
     assert_eq!(next(&told), ["rw acquired", "rw released", "rw acquired", "rw released"]);
+}
+
+/// The next nested call runs inside of the release of the one before it, and so does the end of the grant.
+#[tokio::test]
+async fn of_guards_that_go_at_the_same_time_one_is_the_last() {
+    let (_, session, told) = observed();
+    let mutex = session.mutex("a").unwrap();
+    let outer = mutex.acquire().await.unwrap();
+    let nested = outer.scope(mutex.acquire()).await.unwrap();
+    let next_one = outer.scope_sync(|| carry(async move { mutex.acquire().await.unwrap() }));
+    let last = Inline::start(async move {
+        let next_one = next_one.await;
+        drop(outer);
+        drop(next_one);
+    });
+    assert!(!last.is_done());
+    drop(nested);
+    assert!(last.is_done());
+    assert_eq!(next(&told), ["a acquired"; 3]);
+    assert_eq!(next(&told), ["a released inside", "a released", "a released inside"]);
 }
 
 /// Each with the time that it held. That their common time is over is told once, of the one that holds

@@ -22,6 +22,17 @@ pub(super) fn is_open(holds: usize) -> bool {
     holds & COUNT > 0 && holds & TAKEN == 0
 }
 
+/// What came of a hold that was given back.
+#[derive(Debug, Default)]
+pub struct GivenBack {
+    /// The deletions of the nodes, if this was the last hold and no caller of this process is next.
+    pub deletions: Deletions,
+    /// Whether it was the last hold, and a lease was lost by then.
+    pub lost: bool,
+    /// Whether there were other holds.
+    pub nested: bool,
+}
+
 /// One hold of a grant. When it is dropped, it is given back without waiting.
 #[derive(Debug)]
 pub struct Hold(pub(super) Option<Arc<Grant>>);
@@ -47,13 +58,12 @@ impl Hold {
         Hold(self.0.take())
     }
 
-    /// Gives the hold back. Returns the deletions of the nodes, if this was the last hold and no
-    /// caller of this process is next, and whether a lease was lost by then.
-    pub fn give_back(&mut self, now: Instant) -> (Deletions, bool) {
-        let Some(grant) = self.0.take() else { return (Deletions::default(), false) };
+    /// Gives the hold back.
+    pub fn give_back(&mut self, now: Instant) -> GivenBack {
+        let Some(grant) = self.0.take() else { return GivenBack::default() };
         let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
         if before & COUNT > 1 {
-            return (Deletions::default(), false);
+            return GivenBack { nested: true, ..GivenBack::default() };
         }
         grant.tell_of_end(before);
         let lost = !grant.is_leased_at(now);
@@ -62,7 +72,7 @@ impl Hold {
             let lost = grant.leases().filter(|lease| !lease.is_valid_at(now));
             lost.for_each(|lease| lease.was_lost());
         }
-        (grant.queue.clone().release(&grant, now), lost)
+        GivenBack { deletions: grant.queue.clone().release(&grant, now), lost, nested: false }
     }
 
     /// Takes the grant out of the hold, if it has no other hold. From then on nobody can
