@@ -29,7 +29,8 @@ use crate::session::handle::Session;
 /// that writer waits for the first guard, so a wait for the writer would be a wait for oneself.
 /// This applies to the task, the thread or the scope that acquired a guard and has not
 /// [detached](crate::guard::typed::Guard::detach) it. A task that always acquires the next guard
-/// before it drops the last one keeps writers out for as long as it does so. It applies only to
+/// before it drops the last one keeps writers out for as long as it does so. Outside of tokio, all
+/// tasks that one thread polls are one caller, so their reads that overlap do so, too. It applies only to
 /// handles of one session that share a node: a read through a `fair` handle, through one with
 /// another `stop_at`, `lock_delay` or `requeue`, or through another session has its own node
 /// behind the writer's, and the caller waits for itself: without a deadline for ever. This is

@@ -70,7 +70,7 @@ macro_rules! table {
 table! {
     ACQUIRES Counter "zklock_acquires_total" ENDED, "Acquires that ended: `node`, `handoff`, `scope` or `downgrade` if the lock was granted so, else `busy`, `unavailable`, `closing`, `cancelled`, `deadlock` or `error`.";
     WAIT Histogram "zklock_wait_seconds" ENDED, "The time that callers waited: `acquired` (except those that were granted the lock inside a call that holds it, or by a downgrade), `failed` or `cancelled`.";
-    TRIES_ENDED Counter "zklock_tries_ended_total" LOCK, "Tries that ended without the lock, the last one of each acquire included.";
+    TRIES_ENDED Counter "zklock_tries_ended_total" LOCK, "Tries of calls with a deadline that ended without the lock, the last one of each call included; none of a call that asks once (`try_acquire`, `try_once`), is nested, or is refused.";
     HOLD Histogram "zklock_hold_seconds" LOCK, "The time from the grant to the release.";
     RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
     HANDOFFS Counter "zklock_handoffs_total" LOCK, "Locks that a holder passed to the next caller of its process.";

@@ -111,7 +111,8 @@ pub enum Event {
         /// How.
         by: GrantedBy,
     },
-    /// One of several tries ended without the lock. The place in the queue is kept.
+    /// A try of a call with a deadline ended without the lock. The place in the queue is kept, except after
+    /// the last one. Calls that ask once (`try_acquire`), are nested, or are refused tell no try.
     #[non_exhaustive]
     TryEnded {
         /// The lock's name.
