@@ -355,7 +355,7 @@ impl AcquireLoop<'_> {
         &self,
         obstacle: Obstacle,
         age: Option<Age>,
-        mut own: Option<&mut QueuedNode>,
+        own: Option<&mut QueuedNode>,
         give_way: &mut Option<Instant>,
     ) -> Result<Woken, Setback> {
         Box::pin(self.check_that_somebody_goes(&obstacle, obstacle.paths(), age)).await?;
@@ -363,15 +363,9 @@ impl AcquireLoop<'_> {
             return Box::pin(self.refuse(obstacle, give_way)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
-        let waiting = self.wait_for(&obstacle.generation, obstacle.paths(), own.as_deref_mut());
+        let waiting = self.wait_for(&obstacle.generation, obstacle.paths(), own);
         let woken = self.until_anew(waiting).await;
         self.seen.outdate();
-        if woken.is_none()
-            && let Some(node) = own
-        {
-            // Whether the connection was lost meanwhile, and its watch with it, nobody looked.
-            node.unwatch();
-        }
         woken.unwrap_or(Ok(Woken::News))
     }
 

@@ -151,13 +151,10 @@ impl QueuedNode {
         self.own = Some(Box::new(own));
     }
 
-    /// Drops the watch; the next wait sets another one.
-    pub fn unwatch(&mut self) {
-        self.own = None;
-    }
-
-    /// Whether the node is watched.
-    pub fn is_watched(&self) -> bool {
+    /// Whether the node is watched. A watch that was set before the connection was lost is dropped: another one is
+    /// needed.
+    pub fn is_watched(&mut self) -> bool {
+        self.own.take_if(|own| !own.tells());
         self.own.is_some()
     }
 
@@ -188,7 +185,9 @@ impl QueuedNode {
         if self.delete_options.only.is_some() {
             node.recurs();
         }
-        if let Some(own) = self.own.take() {
+        if self.is_watched()
+            && let Some(own) = self.own.take()
+        {
             own.hold(&generation, &node);
         } else if self.has_waited || generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);

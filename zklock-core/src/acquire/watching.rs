@@ -5,7 +5,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures_lite::future::poll_once;
 use tokio::sync::watch;
 
 use crate::acquire::acquire_loop::AcquireLoop;
@@ -83,20 +82,23 @@ impl AcquireLoop<'_> {
         mut own: Option<&mut QueuedNode>,
         _watching: Watching,
     ) -> Result<Woken, Setback> {
-        let link_lost = own.is_some().then(|| generation.coordinator().link_lost());
         let mut asked_own = None;
-        if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
+        if let Some(node) = own.as_mut()
+            && !node.is_watched()
+        {
             let Some(watching) = generation.watches().take([node.path()]) else {
                 return Ok(Box::pin(self.pass_time(generation)).await);
             };
-            asked_own = Some((generation.coordinator().get_watched(node.path()), watching));
+            let link_lost = generation.coordinator().link_lost();
+            let reply = generation.coordinator().get_watched(node.path());
+            asked_own = Some((reply, watching, link_lost));
         }
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
-        if let (Some(node), Some((reply, watching))) = (own.as_mut(), asked_own) {
+        if let (Some(node), Some((reply, watching, link_lost))) = (own.as_mut(), asked_own) {
             match reply.await {
                 Ok((data, stat, watch)) if stat.czxid == node.czxid() => {
-                    node.watch(OwnWatch::new(watch, (data, stat), watching));
+                    node.watch(OwnWatch::new(watch, (data, stat), watching, link_lost));
                 }
                 Ok(_) | Err(RequestError::NoNode) => return Err(Setback::Vanished),
                 Err(error) => {
@@ -121,14 +123,9 @@ impl AcquireLoop<'_> {
             }
         }
         let woken = self.watch(generation, watches, &mut None, own.as_deref_mut()).await?;
-        if let (Some(node), Some(mut lost)) = (own, link_lost)
-            && poll_once(&mut lost).await.is_some()
-        {
-            // After this, the watches set before may be gone.
-            node.unwatch();
-            return Ok(Woken::News);
-        }
-        Ok(woken)
+        // After a loss of the connection, the watches set before may be gone.
+        let is_watched = own.is_none_or(|node| node.is_watched());
+        Ok(if is_watched { woken } else { Woken::News })
     }
 
     /// Waits without a watch, because there are too many watches; then the queue is read again.

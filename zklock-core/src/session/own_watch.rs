@@ -1,9 +1,10 @@
 //! The watch on a node of this session, which notices its deletion and a request for its release.
 
 use std::fmt;
-use std::future::ready;
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::base::owner::{Owner, REVOKE};
 use crate::base::unharmed::unharmed;
@@ -101,12 +102,26 @@ pub struct OwnWatch {
     /// What was read when the watch was set.
     read: (Vec<u8>, Stat),
     watching: Watching,
+    link_lost: LinkLost,
 }
 
+/// Resolves when the connection is lost.
+type LinkLost = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl OwnWatch {
-    /// A watch that was just set, with what was read.
-    pub fn new(watch: Watch, read: (Vec<u8>, Stat), watching: Watching) -> Self {
-        OwnWatch { watch, read, watching }
+    /// A watch that was just set, with what was read. Whether the connection is lost is looked for from before that.
+    pub fn new(
+        watch: Watch,
+        read: (Vec<u8>, Stat),
+        watching: Watching,
+        link_lost: LinkLost,
+    ) -> Self {
+        OwnWatch { watch, read, watching, link_lost }
+    }
+
+    /// Whether it still tells what happens: with the connection, it may have been lost.
+    pub fn tells(&mut self) -> bool {
+        self.link_lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// The event of the watch.

@@ -29,6 +29,8 @@ struct Connection {
     watched: Mutex<HashMap<String, usize>>,
     /// Whether the answers to those who watch are on the way.
     is_slow: Sender<bool>,
+    /// The node whose watches are silent once the next list is answered: over the next connection.
+    silent_with_a_list: Mutex<Option<String>>,
 }
 
 impl Connection {
@@ -79,6 +81,9 @@ impl Coordinator for Shaky<Arc<dyn Coordinator>> {
         self.0.delete(path)
     }
     fn children(&self, path: &str) -> Reply<Vec<String>> {
+        if let Some(silent) = self.1.silent_with_a_list.lock().unwrap().take() {
+            self.1.is_lost(&silent);
+        }
         self.0.children(path)
     }
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
@@ -233,6 +238,18 @@ async fn the_own_node_is_watched_anew_after_a_reconnect() {
     let (first, own) = (&queue.nodes[0], &queue.nodes[1]);
     queue.connection.is_lost(own);
     // The second looks at the queue again, whatever was written.
+    client(&queue.store).await.set(first, b"news").await.unwrap();
+    queue.connection.until_watched(first, 2).await;
+    queue.the_second_loses_its_node().await;
+    queue.the_third_enters_alone().await;
+}
+
+/// Between two waits, nobody waits for the connection.
+#[tokio::test]
+async fn the_own_node_is_watched_anew_after_a_reconnect_between_two_looks() {
+    let queue = Queue::stand().await;
+    let (first, own) = (&queue.nodes[0], &queue.nodes[1]);
+    *queue.connection.silent_with_a_list.lock().unwrap() = Some(own.clone());
     client(&queue.store).await.set(first, b"news").await.unwrap();
     queue.connection.until_watched(first, 2).await;
     queue.the_second_loses_its_node().await;
