@@ -285,14 +285,14 @@ impl Engine for Permits {
         let mut held: Vec<_> = state.holders().filter_map(Weak::upgrade).collect();
         held.retain(|by| by.is_leased_at(now));
         let by = held.first()?;
-        if let Some(place) = place {
-            let (wanted, ahead) = state.needed(place)?;
-            if !queue.is_too_much(sum(held.iter()) + ahead, wanted) {
-                // Only ZooKeeper knows whether there are others.
-                return None;
-            }
-        }
-        Some((by.lease.clone(), Some(by.clone())))
+        let wanted = match place {
+            Some(place) => state.needed(place)?,
+            // A newcomer wants one at least.
+            None => 1,
+        };
+        // Only ZooKeeper knows whether there are others, and whether a limit in a node was raised.
+        let is_full = queue.is_fixed() && queue.is_too_much(sum(held.iter()), wanted);
+        is_full.then(|| (by.lease.clone(), Some(by.clone())))
     }
 
     async fn ask(queue: &PermitQueue, until: Instant) -> Asked {

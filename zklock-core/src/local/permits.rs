@@ -211,11 +211,9 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// The number of permits that the waiter in a place needs, and the sum of those that are needed
-    /// ahead of it; `None` if it was given them meanwhile.
-    pub fn needed(&self, place: Place) -> Option<(u32, u64)> {
-        let (waiting, ahead) = self.callers.waiters.up_to(place)?;
-        Some((waiting.wants.permits, ahead.map(|other| u64::from(other.wants.permits)).sum()))
+    /// The number of permits that the waiter in a place needs; `None` if it was given them meanwhile.
+    pub fn needed(&self, place: Place) -> Option<u32> {
+        self.callers.waiters.up_to(place).map(|(waiting, _)| waiting.wants.permits)
     }
 
     /// The running driver.

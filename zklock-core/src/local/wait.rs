@@ -159,37 +159,29 @@ impl Patience for Wait {
 /// Somebody was in the way. It is reported if it is still known: meanwhile it may have left, and
 /// then there is nobody to wait for. ZooKeeper has as much time to say so as for one try.
 async fn turned_away<E: Engine>(queue: Shared<E>, limit: Duration) -> Result<Hold, LockError> {
-    let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
-    let told = match here {
-        Some(busy) => busy,
-        None => {
-            let clock = queue.session().clock();
-            let limit = Deadline::after(clock.clone(), limit);
-            let asked = async {
-                let mut pause = times::CONTENDER;
-                loop {
-                    // Perhaps it is held here by now; of permits, there may be others.
-                    if !E::IS_SEMAPHORE
-                        && let Some(holder) = queue.holder_here(None)
-                    {
-                        return Asked::Busy(busy(Some(holder)));
-                    }
-                    match E::ask(&queue, limit.instant()).await {
-                        Asked::Unknown => clock.sleep(pause).await,
-                        asked => return asked,
-                    }
-                    pause *= 2;
-                }
-            };
-            match limit.bound(asked).await {
-                Ok(Asked::Busy(busy)) => busy,
-                // Whoever was ahead of it in this process has its answer by now.
-                Ok(Asked::Nobody) => busy(None),
-                Ok(Asked::Failed(error)) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
-                // What was seen before a silence may not be so any more.
-                Ok(Asked::Unknown) | Err(_) => unreachable(&*queue),
+    let clock = queue.session().clock();
+    let limit = Deadline::after(clock.clone(), limit);
+    let asked = async {
+        let mut pause = times::CONTENDER;
+        loop {
+            // Perhaps it is held here by now.
+            if let Some(holder) = queue.holder_here(None) {
+                return Asked::Busy(busy(Some(holder)));
             }
+            match E::ask(&queue, limit.instant()).await {
+                Asked::Unknown => clock.sleep(pause).await,
+                asked => return asked,
+            }
+            pause *= 2;
         }
+    };
+    let told = match limit.bound(asked).await {
+        Ok(Asked::Busy(busy)) => busy,
+        // Whoever was ahead of it in this process has its answer by now.
+        Ok(Asked::Nobody) => busy(None),
+        Ok(Asked::Failed(error)) => refused(error).unwrap_or_else(|| unreachable(&*queue)),
+        // What was seen before a silence may not be so any more.
+        Ok(Asked::Unknown) | Err(_) => unreachable(&*queue),
     };
     Err(told.on(queue.lock_name().clone()))
 }

@@ -308,6 +308,23 @@ async fn a_lock_between_two_callers_is_unavailable_and_not_busy_where_nobody_ans
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
 }
 
+/// Of three permits, one is held here. Who is ahead wants the other two, and has not got them.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_only_wanted_is_unavailable_and_not_busy_where_nobody_answers() {
+    let (store, session) = prompt();
+    let permits = session.semaphore("a", 3).unwrap();
+    let held = permits.acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.hold_requests();
+    let (ahead, two) = (permits.clone(), Duration::from_secs(2));
+    let ahead = crate::spawn(async move { ahead.acquire_many_timeout(2, 5 * two).await });
+    tokio::task::yield_now().await;
+    let error = permits.acquire_timeout(two).await.unwrap_err();
+    assert!(held.is_valid() && error.is_unavailable(), "{error:#}");
+    faults.release();
+    drop(ahead.await.unwrap().unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_try_between_two_callers_is_told_who_was_given_the_lock() {
     let (store, session) = prompt();

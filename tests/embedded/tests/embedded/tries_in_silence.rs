@@ -96,6 +96,36 @@ async fn a_try_is_not_busy_with_who_was_seen_before_a_silence() {
     }
 }
 
+/// Of three permits, others have two and may give them back; a limit in a node may be raised.
+#[tokio::test(start_paused = true)]
+async fn a_try_for_a_permit_is_not_busy_with_who_holds_one_in_its_process() {
+    for others in [2, 0] {
+        let (store, session) = prompt();
+        let permits = |session: &Session| match others {
+            0 => session.semaphore_with_limit_at("a", "limits/a", 1).unwrap(),
+            others => session.semaphore("a", 1 + others).unwrap(),
+        };
+        let mine = permits(&session).with_options(brief());
+        let held = mine.acquire().await.unwrap();
+        let theirs = permits(&on(&store));
+        let theirs = match others {
+            0 => None,
+            others => Some(theirs.acquire_many(others).await.unwrap()),
+        };
+        let waits = mine.clone();
+        let waiting = crate::spawn(async move { waits.acquire().await.map(drop) });
+        sleep(MOMENT).await;
+        assert!(mine.try_acquire().await.unwrap_err().is_busy());
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.hold_replies();
+        let lock = AnyLock::from(mine.clone());
+        told(&lock, mine.try_acquire().await.map(drop));
+        faults.release();
+        drop((held, theirs));
+        waiting.await.unwrap().unwrap();
+    }
+}
+
 #[test]
 fn a_thread_that_tries_is_not_busy_with_who_was_seen_before_a_silence() {
     let control = Control::timers();
