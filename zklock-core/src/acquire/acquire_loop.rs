@@ -332,7 +332,8 @@ impl AcquireLoop<'_> {
     ) -> Obstacle {
         let (driver, mode) = (&self.target.driver, self.request.mode);
         let obstacle = Obstacle::new(generation, driver, head, (mode, ahead), blocked);
-        Obstacle { passed: self.passed().clone(), ..obstacle }
+        let (passed, marks) = (self.passed().clone(), self.target.marks.any());
+        Obstacle { passed, marks, ..obstacle }
     }
 
     /// Where nobody is in the way, and the lock is unavailable all the same.

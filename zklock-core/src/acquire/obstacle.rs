@@ -1,12 +1,15 @@
 //! The contender that is in the way, for the error of a busy lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use crate::acquire::setback::refused;
 use crate::base::error::{Holder, LockError};
 use crate::base::error_kind::ErrorKind;
 use crate::base::first::all;
 use crate::base::mode::Mode;
+use crate::base::owner::wall_clock;
+use crate::cooldown::mark::Mark;
 use crate::coordinator::request_error::RequestError;
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
@@ -27,6 +30,8 @@ pub struct Obstacle {
     pub(crate) is_next: bool,
     /// Why the lock is unavailable although nobody holds it. The head is then the directory.
     pub(crate) unavailable: Option<Arc<str>>,
+    /// Whether the lock keeps marks, by which the head may only rest.
+    pub(crate) marks: bool,
     /// What the attempt waits for, which need not be the head.
     pub(crate) blocked: Blocked,
     /// Where to record that the head is not a contender.
@@ -94,6 +99,7 @@ impl Obstacle {
             ahead,
             is_next: ahead == 1,
             unavailable: None,
+            marks: false,
             blocked,
             passed: Passed::default(),
             is_old: false,
@@ -113,14 +119,17 @@ impl Obstacle {
         }
     }
 
-    /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
-    /// of a busy lock.
+    /// Asks ZooKeeper about the holder, with one read for all that ask at the same time, and another one of the
+    /// mark, if the lock keeps marks. Returns the error of a busy lock.
     ///
     /// # Errors
     ///
     /// The error of the read; [`RequestError::NoNode`] if the holder released just now, or is not a
     /// contender.
     pub async fn ask(&self) -> Result<LockError, RequestError> {
+        let has_head = self.unavailable.is_none();
+        let marked =
+            (self.marks && has_head).then(|| self.generation.read_together(self.directory()));
         let (data, stat) = self.generation.read_together(&self.head).await?;
         if let Some(why) = &self.unavailable {
             return Ok(LockError::new(ErrorKind::Busy, &**why));
@@ -130,8 +139,23 @@ impl Obstacle {
             return Err(RequestError::NoNode);
         }
         let node = name_of(&self.head).to_owned();
-        let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
+        let owner = self.driver.owner(&node, &data);
+        if let Some(marked) = marked
+            && let Some(mark) = Mark::read(&marked.await?.0)
+            && mark.rests(stat.czxid.cast_unsigned(), &owner, self.wall_clock())
+        {
+            return Ok(LockError::new(ErrorKind::Busy, mark.reason()));
+        }
+        let holder = Holder { owner, node, ahead: self.ahead };
         Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
+    }
+
+    fn directory(&self) -> &str {
+        self.head.rsplit_once('/').map_or("", |(directory, _)| directory)
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        wall_clock(self.generation.lease().clock().machine())
     }
 
     /// Whether what the attempt waits for has not happened yet.
@@ -146,8 +170,7 @@ impl Obstacle {
                 asked => asked.map(|_| true),
             };
         }
-        let directory = self.head.rsplit_once('/').map_or("", |(directory, _)| directory);
-        let queue = match self.generation.list_together(directory, &self.driver).await {
+        let queue = match self.generation.list_together(self.directory(), &self.driver).await {
             Err(RequestError::NoNode) => return Ok(false),
             listed => &listed?.queue,
         };

@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Instant;
+use crate::base::owner::Owner;
 use crate::cooldown::server_time::{ServerTime, after, time_of};
 
 /// The marks that a lock uses.
@@ -183,10 +184,13 @@ impl Mark {
         time_of(self.until)
     }
 
-    /// Whether the contender with this node rests at this time, although nobody is ahead of it. `now` is of any
-    /// clock that agrees with the server's, for what is only shown.
-    pub fn rests(&self, czxid: u64, now: SystemTime) -> bool {
-        Ok(czxid) != u64::try_from(self.node) && self.until().is_some_and(|until| now < until)
+    /// Whether the owner of this node rests at this time, although nobody is ahead of it. Others than zklock take no
+    /// notice of the mark, and who says that it was granted the lock does not know it either. `now` is of any clock
+    /// that agrees with the server's, for what is only shown.
+    pub fn rests(&self, czxid: u64, owner: &Owner, now: SystemTime) -> bool {
+        let heeds = owner.pid.is_some() && owner.granted.is_none();
+        let is_named = Ok(czxid) == u64::try_from(self.node);
+        heeds && !is_named && self.until().is_some_and(|until| now < until)
     }
 
     /// Why the lock is unavailable, for a busy error.
@@ -311,11 +315,14 @@ mod tests {
         let moment = |millis| UNIX_EPOCH + Duration::from_millis(millis);
         let held = Mark { node: 41, until: 1_030_011, ..Mark::nothing(true) };
         assert_eq!(held.until(), Some(moment(1_030_011)));
-        let rests = |mark: &Mark, now| [41, 42].map(|czxid| mark.rests(czxid, moment(now)));
+        let by = |pid| Owner { pid, ..Owner::default() };
+        let rests =
+            |mark: &Mark, now| [41, 42].map(|czxid| mark.rests(czxid, &by(Some(7)), moment(now)));
         assert_eq!(rests(&held, 1_030_010), [false, true]);
         assert_eq!(rests(&held, 1_030_011), [false, false]);
         let lost = Mark { node: 0, lost: true, ..held };
         assert_eq!(rests(&lost, 1_030_010), [true, true]);
+        assert!(!lost.rests(42, &by(None), moment(1_030_010)), "it is no zklock");
         for mark in [Mark::default(), Mark { node: 41, delay: 5 * SECOND, ..Mark::default() }] {
             assert_eq!((mark.until(), rests(&mark, 0)), (None, [false, false]));
         }

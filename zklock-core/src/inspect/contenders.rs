@@ -195,11 +195,9 @@ impl Site {
         }
     }
 
-    /// Whether the owner of a node rests, although nobody is ahead of it. Others than zklock take no notice of the
-    /// mark, and who says that it was granted the lock does not know it either.
+    /// Whether the owner of a node rests, although nobody is ahead of it.
     pub(crate) fn rests(&self, mark: &Mark, czxid: u64, owner: &Owner) -> bool {
-        let heeds = owner.pid.is_some() && owner.granted.is_none();
-        heeds && mark.rests(czxid, self.session.runtime().wall_clock())
+        mark.rests(czxid, owner, self.session.runtime().wall_clock())
     }
 
     /// Describes the contenders among the children of the directory, whose data are this mark. Those that are

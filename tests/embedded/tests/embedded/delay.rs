@@ -85,6 +85,28 @@ async fn who_rests_after_a_lost_holder_is_not_shown_as_the_holder() {
     drop(next);
 }
 
+/// To those who come behind it.
+#[tokio::test(start_paused = true)]
+async fn who_rests_after_a_lost_holder_is_not_told_of_as_the_holder() {
+    let (store, session) = store();
+    let (other, next) = (delayed(&on(&store)), delayed(&on(&store)));
+    let _guard = delayed(&session).acquire().await.unwrap();
+    let waiting = crate::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    crash(&store, &session);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let waited = next.acquire_timeout(Duration::from_secs(1)).await;
+    for error in [waited, next.try_acquire().await] {
+        let error = error.unwrap_err();
+        assert!(error.is_busy() && error.holder().is_none(), "{error:#}");
+        assert!(format!("{error:#}").contains("its last holder was lost"), "{error:#}");
+    }
+    let held = waiting.await.unwrap();
+    let error = next.try_acquire().await.unwrap_err();
+    let holder = error.holder().unwrap();
+    assert!(held.node_path().ends_with(&holder.node), "{error:#}");
+}
+
 /// Who knows nothing of the delay has the lock at once.
 #[tokio::test(start_paused = true)]
 async fn a_client_in_another_language_is_shown_as_the_holder_during_the_delay() {
@@ -99,6 +121,8 @@ async fn a_client_in_another_language_is_shown_as_the_holder_during_the_delay() 
     peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
     let survey = looking.site("a").unwrap().survey().await.unwrap();
     assert!(survey.unavailable_until.is_some() && survey.queue[0].holds, "{survey:?}");
+    let busy = other.try_acquire().await.unwrap_err();
+    assert!(busy.holder().is_some_and(|holder| holder.owner.host == "10.0.0.7"), "{busy:#}");
 }
 
 #[tokio::test(start_paused = true)]
