@@ -55,12 +55,16 @@ impl AcquireLoop<'_> {
         &self,
         generation: &Arc<Generation>,
         seen: usize,
-        others: Vec<String>,
+        mut others: Vec<String>,
         excess: usize,
         own: Option<Age>,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Arc<Listed>>, Setback> {
         let there = others.len() + usize::from(own.is_some());
+        // Whoever leaves, nobody gets more than the limit. The others may be those of the same call.
+        if self.target.driver.most().is_some_and(|most| self.request.together > most) {
+            others.clear();
+        }
         let obstacle = match others.first() {
             Some(head) => {
                 // One of them is gone when there are fewer than now by the excess.
@@ -82,7 +86,7 @@ impl AcquireLoop<'_> {
         known.unwrap_or(Ok(None))
     }
 
-    /// What a caller waits for if there are no other nodes and still not enough permits.
+    /// What a caller waits for that wants more permits than there are.
     fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
         let most = self.target.driver.most().unwrap_or_default();
         let unavailable = Some(Arc::from(format!("its limit is {most}")));

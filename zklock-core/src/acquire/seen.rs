@@ -77,6 +77,11 @@ impl Seen {
     /// queue again.
     pub async fn ask(&self, until: Instant) -> Asked {
         let Some(obstacle) = self.get() else { return Asked::Unknown };
+        if obstacle.is_old && obstacle.unavailable.is_some() {
+            // Whether it still is, the answer to the next look says.
+            self.list_again(&obstacle);
+            return Asked::Unknown;
+        }
         let (mut told, mut asking) = (None, pin!(obstacle.ask()));
         let mut is_blocked = None;
         let mut blocking = pin!(async {

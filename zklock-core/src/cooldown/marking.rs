@@ -129,6 +129,7 @@ impl AcquireLoop<'_> {
         self.see(Some(Obstacle { unavailable, ..self.of_directory(generation) }));
         let timer = self.lane_permit.lane().clock().sleep(rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;
+        self.seen.outdate();
         Ok(())
     }
 

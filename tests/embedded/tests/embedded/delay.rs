@@ -195,6 +195,21 @@ async fn a_silent_server_is_no_busy_lock() {
     assert_eq!(waiting.await.unwrap().kind(), ErrorKind::Unavailable);
 }
 
+/// What follows is not answered, so nobody says that the lock is unavailable.
+#[tokio::test(start_paused = true)]
+async fn a_rest_that_is_over_makes_no_lock_busy() {
+    let (store, session) = prompt();
+    let other = on(&store);
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    // The first write begins the rest.
+    let fault = Fault::forget_reply().on(Op::Multi).path("/zklock/a").skip(1).times(u64::MAX);
+    store.faults(other.zookeeper_session().unwrap().id).inject(fault);
+    let limit = DELAY + Duration::from_secs(1);
+    let error = delayed(&other).acquire_timeout(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_release_leaves_the_mark_of_the_next() {
     let (store, session) = store();

@@ -396,6 +396,48 @@ async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
     assert_eq!(leases(&store).await, 0);
 }
 
+/// It hears that the limit is another one, and the answer to its look is missing.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_that_was_raised_makes_no_semaphore_busy() {
+    let (store, session) = prompt();
+    let semaphore = session.semaphore_with_limit_at("printers", "limits/printers", 1).unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    let (client, node) = (client(&store).await, "/zklock/limits/printers");
+    client.set(node, &[0; 4]).await.unwrap();
+    settle().await;
+    let waits = semaphore.clone();
+    let waiting =
+        crate::spawn(async move { waits.acquire_timeout(Duration::from_secs(2)).await.map(drop) });
+    settle().await;
+    let fault = Fault::forget_reply().on(Op::Children).path("leases").times(u64::MAX);
+    store.faults(session.zookeeper_session().unwrap().id).inject(fault);
+    client.set(node, &[0, 0, 0, 1]).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+}
+
+/// Whoever has the others: its own nodes are in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn who_wants_more_permits_than_a_lowered_limit_is_told_the_limit() {
+    let (store, session) = store();
+    let semaphore = |session: &Session| {
+        session.semaphore_with_limit_at("printers", "limits/printers", 3).unwrap()
+    };
+    let [mine, theirs] = [semaphore(&session), semaphore(&on(&store))];
+    drop(mine.acquire_many(3).await.unwrap());
+    client(&store).await.set("/zklock/limits/printers", &[0, 0, 0, 1]).await.unwrap();
+    settle().await;
+    for is_held in [false, true] {
+        let _held = if is_held { Some(theirs.acquire().await.unwrap()) } else { None };
+        let waited = mine.acquire_many_timeout(2, Duration::from_secs(1)).await;
+        for error in [waited, mine.try_acquire_many(2).await] {
+            let error = error.unwrap_err();
+            assert!(error.is_busy() && error.holder().is_none(), "{is_held}: {error:#}");
+            assert!(format!("{error:#}").contains("its limit is 1"), "{is_held}: {error:#}");
+        }
+    }
+}
+
 /// Whoever waits for it runs inside the call.
 #[test]
 fn whoever_is_woken_by_the_making_of_a_limit_may_look_at_the_session() {
