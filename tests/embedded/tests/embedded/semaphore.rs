@@ -121,6 +121,24 @@ async fn a_permit_is_deleted_however_long_the_deletion_of_another_takes() {
     }
 }
 
+/// With each list as long as there are permits.
+#[tokio::test(start_paused = true)]
+async fn who_takes_several_permits_lists_no_more_often_the_more_there_are() {
+    for (kazoo, most) in [(false, 3), (true, 5)] {
+        let (store, session) = prompt();
+        let permits = printers(&session, 200);
+        let permits = if kazoo { permits.with_driver(Kazoo::default()) } else { permits };
+        permits.acquire().await.unwrap().release().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.delay_replies(Duration::from_millis(10));
+        store.record();
+        let held = permits.acquire_many(200).await.unwrap();
+        let lists = store.recorded().iter().filter(|sent| sent.op == Op::Children).count();
+        assert!(lists <= most, "{lists} lists, kazoo: {kazoo}");
+        held.release().await.unwrap();
+    }
+}
+
 /// Two processes that want two of three each never wait for each other.
 #[tokio::test(start_paused = true)]
 async fn who_wants_several_does_not_wait_for_another_who_does() {

@@ -121,7 +121,8 @@ impl Queue<Permits> {
         let together = fetch.wants.permits as usize;
         let request = NodeRequest::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
-        let request = NodeRequest { together, stop_at: fetch.stop_at, label, ..request };
+        let (stop_at, has_many_nodes) = (fetch.stop_at, together > 1);
+        let request = NodeRequest { together, has_many_nodes, stop_at, label, ..request };
         let mut taken = Vec::with_capacity(together);
         if self.engine().targets.counts_first {
             let first = NodeRequest { counts_first: true, ..request.clone() };
