@@ -400,6 +400,11 @@ impl Lease {
         self.node.changed()
     }
 
+    /// Makes those look again who wait for such a change.
+    pub fn look_again(&self) {
+        self.node.look_again();
+    }
+
     /// Waits for a condition that its loss fulfils.
     async fn until(&self, so: impl Fn(&Lease) -> bool) {
         self.generation.until_over(&self.node, || so(self)).await;

@@ -196,8 +196,7 @@ pub const SHORTEST_TRY: Duration = ms(1);
 /// How often a waiter checks whether there is a contender to ask about.
 pub const CONTENDER: Duration = ms(5);
 
-/// How often a queue looks after a lingering node although nothing has happened: a caller may hold
-/// the lock meanwhile, and there is nothing to end.
+/// How soon a queue asks again whether a contender is behind a lingering node, where nobody has answered.
 pub const LINGERING: Duration = s(1);
 
 /// How often a process looks at most whether somebody is still behind its readers, after it was told of a

@@ -46,6 +46,8 @@ pub struct State<L, B, O> {
     behind: Option<bool>,
     /// Whether the node has a companion.
     accompanied: bool,
+    /// Until when the companion sleeps if nothing happens.
+    sleeps_until: Instant,
     /// Whether it is being asked while readers hold the lock.
     asking: bool,
 }
@@ -76,6 +78,7 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             behind: None,
             accompanied: false,
+            sleeps_until: Instant::ORIGIN,
             asking: false,
         }
     }
@@ -288,12 +291,18 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Keeps the node for a while, though nobody here wants it.
     fn linger(&mut self, todo: &mut Todo<L>, lease: Arc<L>, mode: Mode, until: Instant) {
         self.accompany(todo, &lease);
+        // Most often it sleeps for less long: it has heard of an earlier end.
+        if until < self.sleeps_until {
+            self.sleeps_until = until;
+            todo.rare().awake = Some(lease.clone());
+        }
         self.phase = Phase::Lingering { lease, mode, until };
     }
 
     /// From now on somebody watches for contenders behind the node.
     fn accompany(&mut self, todo: &mut Todo<L>, lease: &Arc<L>) {
         if !std::mem::replace(&mut self.accompanied, true) {
+            self.sleeps_until = Instant::ORIGIN;
             todo.rare().accompany = Some(lease.clone());
         }
     }

@@ -119,6 +119,8 @@ pub struct Rare<L, W> {
     pub undecided: Option<Arc<L>>,
     /// Watch for contenders behind the node from now on.
     pub accompany: Option<Arc<L>>,
+    /// Wake the companion of this node, which would sleep for too long.
+    pub awake: Option<Arc<L>>,
     /// Delete the nodes of these leases as well, which were lost and are only in the way.
     pub let_go: Vec<Arc<L>>,
     /// These only tried, and were given what they want.
@@ -127,8 +129,8 @@ pub struct Rare<L, W> {
 
 impl<L, W> Default for Rare<L, W> {
     fn default() -> Self {
-        let (ask, undecided, accompany) = (None, None, None);
-        Rare { ask, undecided, accompany, let_go: Vec::new(), tried: Vec::new() }
+        let (ask, undecided, accompany, awake) = (None, None, None, None);
+        Rare { ask, undecided, accompany, awake, let_go: Vec::new(), tried: Vec::new() }
     }
 }
 

@@ -35,6 +35,27 @@ async fn the_next_acquire_takes_no_request() {
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
 
+/// Also if it was held when the time of an earlier release was over, or would have been kept for longer then.
+#[tokio::test(start_paused = true)]
+async fn a_node_goes_when_the_time_of_the_last_release_is_over() {
+    let milliseconds = Duration::from_millis;
+    for earlier in [milliseconds(50), milliseconds(5_000)] {
+        let (store, session) = prompt();
+        let [earlier, last] = [earlier, milliseconds(50)].map(|linger| {
+            session.mutex("a").unwrap().with_options(LockOptions::default().linger(linger))
+        });
+        earlier.acquire().await.unwrap().release().await.unwrap();
+        tokio::time::sleep(milliseconds(20)).await;
+        let guard = last.acquire().await.unwrap();
+        tokio::time::sleep(milliseconds(40)).await;
+        guard.release().await.unwrap();
+        tokio::time::sleep(milliseconds(30)).await;
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        tokio::time::sleep(milliseconds(15)).await;
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn somebody_behind_ends_it_at_once() {
     let (store, session) = prompt();

@@ -101,9 +101,9 @@ impl Queue<Locks> {
                 news.as_mut().enable();
                 let link = lease.generation().coordinator().link();
                 let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
-                // While a caller holds the lock, there is nothing to end; it looks again from time
-                // to time.
-                let until = until.min(self.now() + times::LINGERING);
+                // Notifications have been seen to get lost.
+                let long = lease.generation().long_wait();
+                let look_again = looked + watch.as_ref().map_or(times::LINGERING, |_| long);
                 let fired = async {
                     match watch.as_mut() {
                         Some(watching) => {
@@ -114,7 +114,7 @@ impl Queue<Locks> {
                     true
                 };
                 let other = async {
-                    let timer = self.session().clock().sleep_until(until);
+                    let timer = self.session().clock().sleep_until(until.min(look_again));
                     let relinked = async {
                         lease.generation().coordinator().link_changed(link).await;
                     };
@@ -122,8 +122,6 @@ impl Queue<Locks> {
                     or(timer, changed).await;
                     false
                 };
-                // Notifications have been seen to get lost.
-                let look_again = looked + lease.generation().long_wait();
                 if or(fired, other).await || self.now() >= look_again {
                     // Many may come and go behind those who read.
                     if self.lock().state.is_closed(&lease) {

@@ -78,7 +78,7 @@ impl<E: Engine> Queue<E> {
             inner.driver = Some(looks.clone());
             (fetch, looks)
         });
-        let Rare { ask, undecided, accompany, let_go, tried } =
+        let Rare { ask, undecided, accompany, awake, let_go, tried } =
             todo.rare.map(|rare| *rare).unwrap_or_default();
         // Before anybody else can decide it.
         let told = undecided.map(|lease| {
@@ -121,6 +121,9 @@ impl<E: Engine> Queue<E> {
         }
         if let Some((lease, stop)) = accompany {
             E::accompany(self, lease, stop);
+        }
+        if let Some(lease) = awake {
+            lease.look_again();
         }
         if quiet {
             self.local_queues().left();

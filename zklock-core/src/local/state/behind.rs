@@ -129,15 +129,17 @@ impl<L: Lent, B, O> State<L, B, O> {
         if !self.phase.stands_on(lease) {
             return (None, todo);
         }
-        match &self.phase {
+        self.sleeps_until = match &self.phase {
             Phase::Lingering { lease, until, .. }
                 if doubt || now >= *until || !lease.may_stay(now) =>
             {
                 todo.release = self.renew(&mut todo);
-                (None, todo)
+                return (None, todo);
             }
-            Phase::Lingering { until, .. } => (Some(*until), todo),
-            _ => (Some(Instant::FAR), todo),
-        }
+            Phase::Lingering { until, .. } => *until,
+            // While a caller holds the lock, there is nothing to end.
+            _ => Instant::FAR,
+        };
+        (Some(self.sleeps_until), todo)
     }
 }

@@ -254,6 +254,11 @@ impl HeldNode {
         self.news.notified()
     }
 
+    /// Makes all look again that wait for such news.
+    pub fn look_again(&self) {
+        tell_all(&self.news);
+    }
+
     /// Waits for a condition that its loss or such a request may fulfil.
     pub async fn until(&self, so: impl Fn() -> bool) {
         until(&self.news, so).await;
@@ -430,7 +435,7 @@ impl Generation {
 
     /// Makes all look again that wait for news of held nodes.
     pub(super) fn look_at_all(&self) {
-        self.held().iter().for_each(|node| tell_all(&node.news));
+        self.held().iter().for_each(|node| node.look_again());
     }
 
     /// Waits for a condition that the loss of a held node's lease fulfils. Who tells of that may stand still, for
