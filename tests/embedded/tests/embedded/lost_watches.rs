@@ -198,11 +198,14 @@ impl Queue {
 
     /// The first leaves after that: the third is next.
     async fn the_third_enters_alone(self) {
-        let Queue { store, first, second, third, .. } = self;
+        let Queue { store, connection, first, second, third, .. } = self;
+        // Whoever is granted the lock is not told at once that its node is gone.
+        connection.is_slow.send_replace(true);
         first.release().await.unwrap();
         let third = third.await.unwrap();
         while !second.is_finished() && contenders(&store, "/zklock/a").await.len() != 2 {}
         assert!(!second.is_finished() && third.is_valid(), "two are inside");
+        connection.is_slow.send_replace(false);
         third.release().await.unwrap();
         assert!(second.await.unwrap().is_valid());
     }
