@@ -8,11 +8,13 @@ use std::sync::Arc;
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::setback::Setback;
 use crate::base::error::Holder;
+use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::layout::kinds::{Kind, Sign, two_kinds};
+use crate::layout::shipped::{lock_beside_permits, queues};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
@@ -43,10 +45,13 @@ impl AcquireLoop<'_> {
     }
 
     fn signs_among<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<(String, Sign)> {
-        let (driver, mode) = (&self.target.driver, self.request.mode);
-        let signs = names.filter_map(|name| {
-            driver.sign_of_another_kind(name, mode).map(|sign| (name.clone(), sign))
-        });
+        let (target, mode) = (self.target, self.request.mode);
+        let locks = (mode == Mode::Permit).then(|| queues(&target.layout));
+        let sign = |name: &str| match &locks {
+            Some(locks) => lock_beside_permits(name, locks),
+            None => target.driver.sign_of_another_kind(name, mode),
+        };
+        let signs = names.filter_map(|name| Some((name.clone(), sign(name)?)));
         signs.collect()
     }
 

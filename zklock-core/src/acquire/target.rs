@@ -29,6 +29,8 @@ pub struct Target {
     pub app: Option<Arc<str>>,
     /// The layout and the rule.
     pub driver: Arc<dyn LockDriver>,
+    /// The layout of the session, in which locks of the name may have their nodes.
+    pub layout: Arc<dyn LockDriver>,
     /// The marks that it keeps in its directory.
     pub marks: Marks,
     /// For a semaphore: its limit, which may change.
@@ -52,6 +54,7 @@ impl Target {
             beside: None,
             app: session.shared_app().cloned(),
             driver,
+            layout: session.driver().clone(),
             marks: Marks::default(),
             limit: None,
             said: None,

@@ -19,7 +19,8 @@ use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;
 use crate::layout::kinds::{is_identifier_of_kazoo, is_permit_of_curator};
 use crate::layout::permits::{KAZOO_INNER, KazooPermits, Permits};
-use crate::layout::plain::{HostNodes, Numbered, OneNode, ReadWriteNodes};
+use crate::layout::plain::OneNode;
+use crate::layout::shipped::queues;
 use crate::name::lock_name::IntoLockName;
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
@@ -44,18 +45,6 @@ pub struct LockNames {
     pub names: Vec<String>,
     /// The paths of the directories that the session may not read, sorted: what is in them is not known.
     pub unread: Vec<String>,
-}
-
-/// The layouts of queues, the session's first. A node is of the first that can read its name.
-fn layouts(session: &Session) -> Vec<Arc<dyn LockDriver>> {
-    vec![
-        session.driver().clone(),
-        Arc::new(Curator),
-        Arc::new(Kazoo::default()),
-        Arc::new(Numbered::dlock()),
-        Arc::new(ReadWriteNodes),
-        Arc::new(HostNodes::here()),
-    ]
 }
 
 /// The path of the semaphore of Curator's layout of which this directory is the inside, as its children say.
@@ -163,7 +152,7 @@ impl Session {
         let here = |driver| Site { mark, ..at(plain.directory.clone(), driver) };
         let mut found: Vec<(usize, Site)> = Vec::new();
         let mut unread: Vec<_> = seen.children.iter().collect();
-        for driver in layouts(self) {
+        for driver in queues(self.driver()) {
             let before = unread.len();
             unread.retain(|child| driver.parse(child).is_none());
             if unread.len() < before {
@@ -231,7 +220,7 @@ impl Session {
             None => self.site("all")?,
         };
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
-        let drivers = layouts(self);
+        let drivers = queues(self.driver());
         let (mut names, mut unread) = (BTreeSet::new(), BTreeSet::new());
         let mut next = vec![directory.as_str().to_owned()];
         // Each batch has the whole time, however many there are.

@@ -9,7 +9,7 @@
 use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
-use crate::layout::kinds::{Kind, Sign, directory_of_permits};
+use crate::layout::kinds::{Kind, Sign, semaphore_beside_lock};
 use crate::name::path::digits_of;
 
 /// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
@@ -66,7 +66,7 @@ impl LockDriver for Curator {
     /// Its mutex and its read/write lock do not see each other.
     fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
         match (read(child).map(|(_, mode)| Kind::of(mode)), Kind::of(mode)) {
-            (None, _) => directory_of_permits(child),
+            (None, _) => semaphore_beside_lock(child),
             (Some(other), mine) => (other != mine).then_some(Sign::NodeOfCurator(other)),
         }
     }

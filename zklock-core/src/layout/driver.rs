@@ -8,7 +8,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::kinds::{Sign, directory_of_permits};
+use crate::layout::kinds::{Sign, semaphore_beside_lock};
 use crate::layout::new_node::{NewNode, Proof};
 use crate::layout::rules::behind::anybody_behind;
 use crate::layout::rules::mutex::{mutex, mutex_among_hidden_writers};
@@ -26,8 +26,8 @@ use crate::layout::verdict::Verdict;
 ///
 /// Hidden methods are not part of the API: they may change in any release. Each has a default that is
 /// right for every driver, also for one that wraps another and does not pass them on. They only decide
-/// about warnings and errors, and never about who holds the lock: such a wrapper of Curator's or kazoo's
-/// layout does not report that other processes use its name as another kind of lock, and such a wrapper of
+/// about warnings and errors, and never about who holds the lock: such a wrapper of Curator's layout does
+/// not report that a client of Curator uses its name as the other of a mutex and a read/write lock, and such a wrapper of
 /// [`MaxLeases`](crate::layout::refined::MaxLeases) fails for a single node that is not ephemeral,
 /// although other holders may leave.
 ///
@@ -233,11 +233,11 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// What the name of a child says of another kind of lock of this path, whose nodes and those of this
-    /// mode do not see each other.
+    /// What the name of a child says of another kind of lock of this path, whose nodes and those of a lock of
+    /// this mode do not see each other. What a semaphore sees is the same in all layouts.
     #[doc(hidden)]
     fn sign_of_another_kind(&self, child: &str, _mode: Mode) -> Option<Sign> {
-        directory_of_permits(child).filter(|_| self.parse(child).is_none())
+        semaphore_beside_lock(child).filter(|_| self.parse(child).is_none())
     }
 
     /// Returns the number of simultaneous holders, if the layout limits it by a number.

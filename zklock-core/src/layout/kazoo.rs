@@ -10,7 +10,6 @@ use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, is_equal};
-use crate::layout::kinds::{Kind, Sign, directory_of_permits, is_identifier_of_kazoo};
 use crate::layout::semaphore_layout::SemaphoreLayout;
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
@@ -76,12 +75,6 @@ impl LockDriver for Kazoo {
 
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
-    }
-
-    /// A permit of its semaphore lies among the nodes of a lock of the same path.
-    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
-        let permit = is_identifier_of_kazoo(child).then_some(Sign::Node(Kind::Semaphore));
-        permit.or_else(|| directory_of_permits(child))
     }
 
     fn semaphore(&self) -> SemaphoreLayout {

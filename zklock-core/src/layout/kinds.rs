@@ -81,12 +81,15 @@ impl Sign {
     }
 }
 
-/// What a child of the directory of a mutex or a read/write lock says: the semaphore of Curator's layout
-/// has its permits in a directory there. Its other directory, `locks`, may as well be a mutex of that
-/// name.
-pub fn directory_of_permits(child: &str) -> Option<Sign> {
+/// What a child of the directory of a mutex or a read/write lock says of a semaphore: that of Curator's layout has
+/// its permits in a directory there, and kazoo's permits are there themselves. Curator's other directory, `locks`,
+/// may as well be a mutex of that name.
+pub fn semaphore_beside_lock(child: &str) -> Option<Sign> {
     let (kind, node) = (Kind::Semaphore, is_permit_of_curator as fn(&str) -> bool);
-    (child == "leases").then_some(Sign::Directory { kind, node })
+    match child {
+        "leases" => Some(Sign::Directory { kind, node }),
+        _ => is_identifier_of_kazoo(child).then_some(Sign::Node(kind)),
+    }
 }
 
 /// What stands before the number of a permit of Curator's semaphore.

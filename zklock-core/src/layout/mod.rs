@@ -18,6 +18,7 @@ pub mod refined;
 pub mod refusals;
 pub mod rules;
 pub mod semaphore_layout;
+pub mod shipped;
 pub mod to_driver;
 pub mod verdict;
 

@@ -17,10 +17,8 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
-use crate::layout::kazoo::Kazoo;
-use crate::layout::kinds::{Kind, LEASE, Sign, is_identifier_of_kazoo};
+use crate::layout::kinds::LEASE;
 use crate::layout::verdict::Verdict;
 
 /// What follows the name of kazoo's semaphore in the name of its inner lock.
@@ -74,12 +72,6 @@ impl LockDriver for Permits {
         Some(Contender::new(name, sequence, Mode::Permit))
     }
 
-    /// In the directory above: there, locks have their nodes.
-    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
-        let read = Curator.parse(child).or_else(|| Kazoo::default().parse(child));
-        read.map(|contender| Sign::Node(Kind::of(contender.mode)))
-    }
-
     fn most(&self) -> Option<usize> {
         Some(read(&self.limit))
     }
@@ -127,13 +119,6 @@ impl LockDriver for KazooPermits {
 
     fn parse(&self, name: &str) -> Option<Contender> {
         Some(Contender::new(name, 0, Mode::Permit))
-    }
-
-    /// The nodes of kazoo's locks take permits.
-    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
-        let (id, _) = child.split_once("__")?;
-        let mode = Kazoo::default().parse(child).filter(|_| is_identifier_of_kazoo(id))?.mode;
-        Some(Sign::Node(Kind::of(mode)))
     }
 
     fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {

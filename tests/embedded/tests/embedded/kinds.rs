@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use zklock::layout::Kazoo;
-use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Session};
+use zklock::driver::{Attempt, Contender, LockDriver};
+use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, ReadWriteNodes, Removed};
+use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Mode, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
@@ -241,14 +242,25 @@ async fn a_name_whose_users_change_at_each_look_is_in_use() {
     }
 }
 
+/// The nodes of locks in each layout that is shipped, and of which kind they are.
+const NODES: [(&str, &str); 12] = [
+    ("_c_x-lock-0000000003", "a mutex"),
+    ("_c_x-__READ__0000000003", "a read/write lock"),
+    ("_c_x-__WRIT__0000000003", "a read/write lock"),
+    ("be2ee212c5074b18a73381c86278175c__lock__0000000003", "a mutex"),
+    ("be2ee212c5074b18a73381c86278175c__rlock__0000000003", "a read/write lock"),
+    ("sub_0000000003", "a mutex"),
+    ("lock-0000000003", "a mutex"),
+    ("read-node0000000003", "a read/write lock"),
+    ("write-node0000000003", "a read/write lock"),
+    ("10.0.0.7-R-0000000003", "a read/write lock"),
+    ("10.0.0.7-W-0000000003", "a read/write lock"),
+    ("lock", "a mutex"),
+];
+
 #[tokio::test(start_paused = true)]
 async fn locks_of_another_process_beside_the_permits_are_told() {
-    for (name, kind) in [
-        ("_c_x-lock-0000000003", "a mutex"),
-        ("_c_x-__READ__0000000003", "a read/write lock"),
-        ("_c_x-__WRIT__0000000003", "a read/write lock"),
-        ("be2ee212c5074b18a73381c86278175c__lock__0000000003", "a mutex"),
-    ] {
+    for (name, kind) in NODES {
         let (store, session) = store();
         let (raw, path) = (client(&store).await, format!("/zklock/a/{name}"));
         drop(semaphore(&session, false).acquire().await.unwrap());
@@ -295,21 +307,93 @@ async fn permits_of_kazoo_among_the_nodes_of_a_lock_are_told() {
     for lock in locks(&session, true) {
         assert_told(&lock.acquire().await.unwrap_err(), "a semaphore", &path);
     }
-    // In Curator's layout it is no contender, and nobody's.
-    drop(session);
-    for lock in locks(&on(&store), false) {
-        lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// In each layout that lists the nodes of a lock.
+#[tokio::test(start_paused = true)]
+async fn permits_of_another_process_are_told_to_the_locks_of_each_layout() {
+    fn mutex(driver: impl LockDriver + Clone + 'static) -> impl Fn(&Session) -> Vec<AnyLock> {
+        move |session| vec![session.mutex("a").unwrap().with_driver(driver.clone()).into()]
+    }
+    fn both(driver: impl LockDriver + Clone + 'static) -> impl Fn(&Session) -> Vec<AnyLock> {
+        move |session| {
+            let lock = session.rw_lock("a").unwrap().with_driver(driver.clone());
+            vec![AnyLock::Read(lock.clone()), AnyLock::Write(lock)]
+        }
+    }
+    type Locks = Box<dyn Fn(&Session) -> Vec<AnyLock>>;
+    let layouts: [Locks; 10] = [
+        Box::new(|session| locks(session, false)),
+        Box::new(|session| locks(session, true)),
+        Box::new(mutex(Numbered::dlock())),
+        Box::new(mutex(Numbered::lock())),
+        Box::new(both(ReadWriteNodes)),
+        Box::new(both(HostNodes::of("h"))),
+        Box::new(mutex(Removed::after(Curator))),
+        Box::new(mutex(MaxLeases::new(2, Curator).unwrap())),
+        Box::new(mutex(MaxLeases::new(2, Kazoo::default()).unwrap())),
+        Box::new(mutex(Tickets)),
+    ];
+    for permit in ["leases/_c_x-lease-0000000003", ID] {
+        for locks in &layouts {
+            let (store, session) = store();
+            let (raw, path) = (client(&store).await, format!("/zklock/a/{permit}"));
+            for directory in ["/zklock", "/zklock/a", "/zklock/a/leases"] {
+                raw.create(directory, b"", NodeKind::Persistent).await.unwrap();
+            }
+            raw.create(&path, b"worker-7", NodeKind::Ephemeral).await.unwrap();
+            for lock in locks(&session) {
+                for refused in [lock.acquire().await, lock.try_acquire().await] {
+                    assert_told(&refused.unwrap_err(), "a semaphore", &path);
+                }
+            }
+            raw.delete(&path).await.unwrap();
+            for lock in locks(&session) {
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }
+        }
+    }
+}
+
+/// A layout of one's own.
+#[derive(Clone, Debug)]
+struct Tickets;
+
+impl LockDriver for Tickets {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        format!("ticket-{}-", attempt.simple())
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let attempt = name.strip_prefix("ticket-")?;
+        Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
+    }
+}
+
+/// A semaphore knows the layout of its session beside those that are shipped.
+#[tokio::test(start_paused = true)]
+async fn locks_of_another_process_in_a_layout_of_ones_own_are_told_beside_permits() {
+    for kazoo in [false, true] {
+        let (store, other) = store();
+        let session = Session::embedded_builder(&store).driver(Tickets).open().unwrap();
+        drop(semaphore(&session, kazoo).acquire().await.unwrap());
+        settle().await;
+        let (raw, path) = (client(&store).await, "/zklock/a/ticket-x-0000000003");
+        raw.create(path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+        assert_told(&semaphore(&session, kazoo).acquire().await.unwrap_err(), "a mutex", path);
+        // No other session knows whose node it is: among permits of kazoo's it takes one.
+        semaphore(&other, kazoo).acquire().await.unwrap().release().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_kazoos_locks_among_its_permits_are_told() {
+async fn nodes_of_locks_among_the_permits_of_kazoo_are_told() {
     let (store, session) = store();
     let raw = client(&store).await;
     drop(semaphore(&session, true).acquire().await.unwrap());
     settle().await;
-    for (name, kind) in [("__lock__", "a mutex"), ("__rlock__", "a read/write lock")] {
-        let path = format!("/zklock/a/{ID}{name}0000000001");
+    for (name, kind) in NODES {
+        let path = format!("/zklock/a/{name}");
         raw.create(&path, b"worker-7", NodeKind::Ephemeral).await.unwrap();
         for refused in [
             semaphore(&session, true).acquire().await,
@@ -319,7 +403,7 @@ async fn nodes_of_kazoos_locks_among_its_permits_are_told() {
         }
         raw.delete(&path).await.unwrap();
         // What looks like it and is none takes a permit, as for kazoo.
-        let foreign = format!("/zklock/a/x{name}0000000001");
+        let foreign = format!("/zklock/a/{name}x");
         raw.create(&foreign, b"", NodeKind::Ephemeral).await.unwrap();
         let permit = semaphore(&session, true).acquire().await.unwrap();
         assert!(semaphore(&session, true).try_acquire().await.unwrap_err().is_busy());
