@@ -68,7 +68,11 @@ async fn serve(options: Options) -> Result<(), Box<dyn std::error::Error>> {
     // A request that does not end does not keep the process.
     let served = timeout(STOPPING, serving).await;
     for left in session.drain(Duration::ZERO).await {
-        tracing::warn!(lock = &*left.lock, who = left.who, "a lock is still held, and is given up");
+        tracing::warn!(
+            lock = &*left.lock,
+            caller = left.caller,
+            "a lock is still held, and is given up"
+        );
     }
     session.close().await;
     if let Ok(served) = served {

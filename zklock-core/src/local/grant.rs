@@ -146,7 +146,7 @@ impl Grant {
             lock: self.queue.lock_name().clone(),
             holds: true,
             elapsed: now.since(self.since),
-            who: self.who.to_string(),
+            caller: self.who.to_string(),
             label: self.label.clone(),
         }
     }

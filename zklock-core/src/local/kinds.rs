@@ -41,7 +41,7 @@ pub fn check(queues: &LocalQueues, path: &str, mode: Mode) -> Result<(), LockErr
         None => Ok(()),
         Some((mode, held)) => {
             let does = if held.holds { "holds" } else { "waits for" };
-            let who = format!("{} of this process {does} it, at {path}", held.who);
+            let who = format!("{} of this process {does} it, at {path}", held.caller);
             Err(kinds::two_kinds(Kind::of(mode), wanted).aside(who))
         }
     }

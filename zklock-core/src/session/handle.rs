@@ -384,7 +384,7 @@ impl Session {
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// for one in session.local_contenders() {
     ///     let does = if one.holds { "holds" } else { "waits for" };
-    ///     println!("{} {does} {}, {} ms", one.who, one.lock, one.elapsed.as_millis());
+    ///     println!("{} {does} {}, {} ms", one.caller, one.lock, one.elapsed.as_millis());
     /// }
     /// assert_eq!(session.local_contenders().len(), 1);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

@@ -44,7 +44,7 @@ pub struct LocalContender {
     /// the node is older.
     pub elapsed: Duration,
     /// The caller: the task or thread, as the runtime or the system numbers it.
-    pub who: String,
+    pub caller: String,
     /// The label that was given to the lock, if any.
     pub label: Option<Arc<str>>,
 }
@@ -415,8 +415,8 @@ mod tests {
             &self.driver
         }
         fn contenders(&self) -> Vec<LocalContender> {
-            let (lock, elapsed, who, label) = ("a".into(), Duration::ZERO, String::new(), None);
-            let one = LocalContender { lock, holds: true, elapsed, who, label };
+            let (lock, elapsed, caller, label) = ("a".into(), Duration::ZERO, String::new(), None);
+            let one = LocalContender { lock, holds: true, elapsed, caller, label };
             self.is_in_use().then_some(one).into_iter().collect()
         }
         fn is_in_use(&self) -> bool {

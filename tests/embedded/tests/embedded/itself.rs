@@ -342,7 +342,7 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
         let (name, watched) = (lock.name().as_str().to_owned(), session.clone());
         let release = std::thread::spawn(move || {
             let waits =
-                |one: &zklock::LocalContender| *one.lock == name && one.who.contains("thread");
+                |one: &zklock::LocalContender| *one.lock == name && one.caller.contains("thread");
             while !watched.local_contenders().iter().any(waits)
                 || watched.local_contenders().len() > 1
             {

@@ -294,7 +294,7 @@ async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
     let told: Vec<_> = session
         .local_contenders()
         .iter()
-        .map(|one| (one.holds, one.label.clone(), one.who.split(' ').next() == Some("task")))
+        .map(|one| (one.holds, one.label.clone(), one.caller.split(' ').next() == Some("task")))
         .collect();
     // The test itself is no task, but a thread.
     let expected = [(true, Some("import".into()), false), (false, Some("report".into()), true)];

@@ -121,7 +121,7 @@ impl<E: Engine> Queue<E> {
                 lock: self.lock_name().clone(),
                 holds: false,
                 elapsed: now.since(waiting.since),
-                who: waiting.who.to_string(),
+                caller: waiting.who.to_string(),
                 label: waiting.label.clone(),
             };
             (E::mode(&waiting.wants), contender)
