@@ -20,7 +20,7 @@ async fn create_order(request: Request) -> Status {
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
-            |error| Status::unavailable(error),
+            |error| Status::of_lock(error),
             __zklock_keep,
             __zklock_body,
         )

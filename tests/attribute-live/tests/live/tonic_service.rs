@@ -1,15 +1,18 @@
 //! A service of tonic.
 
+use std::time::Duration;
+
 use tonic::{Code, Request, Response, Status};
 use zklock::testing::TestLocks;
 use zklock::{ErrorKind, LockError, is_held_in_scope, zk_locked};
 
+/// As `docs/recipes.md` has it.
 fn status(error: LockError) -> Status {
-    let message = format!("{}: {error}", error.code());
+    tracing::warn!(code = error.code(), "{error:#}");
     match error.kind() {
-        ErrorKind::Busy => Status::aborted(message),
-        ErrorKind::Unavailable => Status::unavailable(message),
-        _ => Status::internal(message),
+        ErrorKind::Busy => Status::aborted(error.to_string()),
+        _ if error.is_temporary() => Status::unavailable(error.to_string()),
+        _ => Status::internal(error.to_string()),
     }
 }
 
@@ -62,8 +65,12 @@ async fn methods_of_a_tonic_service_take_their_locks() {
     let held = locks.hold("orders/eu/7").unwrap();
     let busy = service.create(Request::new(7)).await.unwrap_err();
     assert_eq!(busy.code(), Code::Aborted);
-    assert!(busy.message().starts_with("1011: "), "{busy}");
+    assert_eq!(busy.message(), "orders/eu/7 is being processed");
     drop(held);
     locks.begin_outage();
     assert_eq!(service.create(Request::new(7)).await.unwrap_err().code(), Code::Unavailable);
+    locks.end_outage();
+    locks.session().drain(Duration::ZERO).await;
+    assert_eq!(service.create(Request::new(7)).await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(status(LockError::new(ErrorKind::Deadlock, "")).code(), Code::Internal);
 }
