@@ -65,7 +65,7 @@ impl AcquireLoop<'_> {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
                 Ok((data, stat)) if stat.ephemeral_owner == 0 => {
-                    if head_ages.has_stayed(directory, stat.czxid, own, clock.now()) {
+                    if head_ages.note_orphan(directory, stat.czxid, own, clock.now()) {
                         staying.push((path, data));
                     }
                 }
@@ -107,7 +107,7 @@ impl AcquireLoop<'_> {
         }
         let now = generation.lease().clock().now();
         let ages = generation.head_ages();
-        if stat.ephemeral_owner == 0 && ages.has_stayed(self.directory(), stat.czxid, own, now) {
+        if stat.ephemeral_owner == 0 && ages.note_orphan(self.directory(), stat.czxid, own, now) {
             return Err(Setback::Failed(self.for_ever(head, &data, obstacle.ahead)));
         }
         Ok(())

@@ -126,7 +126,7 @@ impl HeadAges {
     /// Records a contender that belongs to no session, and exists. Returns whether it has been there for
     /// the age from which a head is checked: since an earlier look, or because it is older than the
     /// caller's `own` node.
-    pub fn has_stayed(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
+    pub fn note_orphan(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
         let mut since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(head) = directories.get_mut(directory, now) else { return false };
@@ -183,7 +183,7 @@ mod tests {
         let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         let has_stayed = |czxid, since: Option<u64>, now| {
             let own = since.map(|since| Age { czxid: 10, since: at(since) });
-            head_ages.has_stayed("/l", czxid, own, at(now))
+            head_ages.note_orphan("/l", czxid, own, at(now))
         };
         assert!(!head_ages.take_due_check("/l", &head, &head, 1, at(0)));
         assert!(head_ages.take_due_check("/l", &head, &head, 1, at(20)));
@@ -220,9 +220,9 @@ mod tests {
         for czxid in 0..10 * MANY {
             let now = at(czxid as u64 / 50);
             let czxid = czxid as i64 + 2;
-            assert!(!head_ages.has_stayed("/l", czxid, None, now));
+            assert!(!head_ages.note_orphan("/l", czxid, None, now));
             // This one is looked at all the time.
-            assert_eq!(head_ages.has_stayed("/l", 1, None, now), now >= at(10));
+            assert_eq!(head_ages.note_orphan("/l", 1, None, now), now >= at(10));
             let directories = head_ages.directories.lock().unwrap();
             assert!(directories.entries["/l"].0.orphans.entries.len() <= 2 * MANY + 2);
         }
