@@ -280,32 +280,55 @@ fn with_tls(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::block_on::block_on;
+    use crate::session::timing::Timing;
+
+    fn builder_of(pairs: &[(&str, &str)]) -> Result<Option<SessionBuilder>, LockError> {
+        described("ZKLOCK_", |name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        })
+    }
 
     fn session_of(pairs: &[(&str, &str)]) -> Result<Option<Session>, LockError> {
-        let builder = described("ZKLOCK_", |name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
-        });
-        builder?.map(SessionBuilder::open).transpose()
+        builder_of(pairs)?.map(SessionBuilder::open).transpose()
     }
 
     #[test]
     fn the_environment_can_configure_everything() {
         assert!(session_of(&[]).unwrap().is_none());
-        let session = session_of(&[
+        let mut pairs = [
             ("CONNECT", "embedded"),
             ("ROOT", "/a/b"),
             ("APP", "x"),
             ("SESSION_TIMEOUT", "3s"),
+            ("CONNECT_TIMEOUT", "2s"),
             ("TIMEOUT", "300ms"),
             ("RETRIES", "7"),
             ("TICK_TIME", "200ms"),
             ("AUTH", "digest:a:b"),
             ("ACL", "creator"),
-        ]);
-        let session = session.unwrap().unwrap();
+        ];
+        let session = block_on(builder_of(&pairs).unwrap().unwrap().connect()).unwrap();
         assert_eq!((session.root().as_str(), session.app()), ("/a/b", Some("x")));
         let LockOptions { timeout, retries, .. } = session.defaults();
         assert_eq!((timeout, retries), (Some(Duration::from_millis(300)), Some(7)));
+        let Timing { session_timeout, margin, .. } = session.timing().unwrap();
+        // A fifth of the timeout, and half a tick.
+        let expected = [3_000, 600 + 100].map(Duration::from_millis);
+        assert_eq!([session_timeout, margin], expected);
+        // What only a server can be asked for.
+        pairs[0].1 = "zk1:2181/prod";
+        let shown = format!("{:?}", builder_of(&pairs).unwrap().unwrap());
+        for part in [
+            "zk1:2181/prod",
+            "session_timeout: 3s",
+            "connect_timeout: 2s",
+            "acl: CreatorAll",
+            "acl_is_chosen: true",
+            r#"scheme: "digest""#,
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
     }
 
     #[test]
