@@ -1,5 +1,5 @@
-"""Tries a lock for each id, with nodes that Curator understands, and prints `busy` or `held` and
-the path.
+"""Tries a lock for each id, with nodes that Curator understands, prints `busy` or `held` and the path,
+and holds what it has got until the end of input.
 
 Arguments: connect string, path above, a file with a line for each id: `plain` or `escaped`, and its
 UTF-8 in hex. The path of a plain id is what stands before it and the id. Paths are printed in hex.
@@ -19,6 +19,7 @@ import lock_names  # noqa: E402
 connect, above, ids = sys.argv[1:]
 client = KazooClient(hosts=connect)
 client.start(timeout=30)
+taken = []
 for line in Path(ids).read_text().splitlines():
     kind, digits = line.split()
     name = bytes.fromhex(digits).decode()
@@ -28,6 +29,10 @@ for line in Path(ids).read_text().splitlines():
     lock = CuratorLock(client, path)
     held = lock.acquire(blocking=False)
     if held:
-        lock.release()
+        taken.append(lock)
     print("held" if held else "busy", path.encode().hex())
+sys.stdout.flush()
+sys.stdin.read()
+for lock in taken:
+    lock.release()
 client.stop()

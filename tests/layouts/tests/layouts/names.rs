@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-use zklock::{Session, lock_name};
+use zklock::{Mutex, Session, lock_name};
 use zklock_test_support::ZooKeeper;
 use zklock_test_support::peers::{Curator, Kazoo};
 
@@ -81,6 +81,21 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The locks of all ids, each of which somebody else holds.
+async fn held_by_another(session: &Session, ids: &[(bool, String)]) -> Vec<Mutex> {
+    let (mut all, root) = (Vec::new(), session.root().as_str());
+    for (plain, id) in ids {
+        let mutex = session.mutex(lock_name!("orders/{id}")).unwrap();
+        let as_it_is = mutex.path() == format!("{root}/orders/{id}");
+        assert!(as_it_is || !plain, "{id:?}");
+        assert!(!as_it_is || !ESCAPED.contains(&id.as_str()), "{id:?}");
+        let error = mutex.try_acquire().await.expect_err(id);
+        assert!(error.is_busy(), "{id:?}: {error}");
+        all.push(mutex);
+    }
+    all
+}
+
 #[tokio::test]
 async fn java_python_and_rust_meet_on_one_path_for_any_id() {
     let (server, above) = (ZooKeeper::shared(), "/any-id");
@@ -96,31 +111,32 @@ async fn java_python_and_rust_meet_on_one_path_for_any_id() {
     let file = std::env::temp_dir().join(format!("any-id-{}", std::process::id()));
     fs::write(&file, ids.iter().map(line).collect::<String>()).unwrap();
 
-    // Java holds the locks of all ids.
+    // Java holds the locks of all ids, and Python those below another root, whose directories it makes itself.
     let mut java = curator.names(&server.addr(), above, &file);
+    let another = "/any-id-of-python";
+    let mut python = kazoo.names_as_curator(&server.addr(), another, &file);
     let session = Session::builder(server.addr()).root(above).connect().await.unwrap();
     let theirs = java.line();
-    // Python and Rust find each of them held.
-    let python = kazoo.names_as_curator(&server.addr(), above, &file);
-    let mut ours = Vec::new();
-    for (plain, id) in &ids {
-        let mutex = session.mutex(lock_name!("orders/{id}")).unwrap();
-        let as_it_is = mutex.path() == format!("{above}/orders/{id}");
-        assert!(as_it_is || !plain, "{id:?}");
-        assert!(!as_it_is || !ESCAPED.contains(&id.as_str()), "{id:?}");
-        let error = mutex.try_acquire().await.expect_err(id);
-        assert!(error.is_busy(), "{id:?}: {error}");
-        ours.push(mutex);
-    }
+    // The others find each of them held.
+    let refused = kazoo.names_as_curator(&server.addr(), above, &file);
+    let ours = held_by_another(&session, &ids).await;
     let paths: Vec<String> = ours.iter().map(|mutex| hex(mutex.path())).collect();
-    for (path, line) in paths.iter().zip(python.finish().lines()) {
-        assert_eq!(line, format!("busy {path}"));
-    }
+    let each = |word: &str, paths: &[String]| -> Vec<String> {
+        paths.iter().map(|path| format!("{word} {path}")).collect()
+    };
+    assert_eq!(refused.finish().lines().collect::<Vec<_>>(), each("busy", &paths));
     assert_eq!(theirs.split(' ').collect::<Vec<_>>(), paths);
+    let held: Vec<String> = ids.iter().map(|_| python.line()).collect();
+    let elsewhere = Session::builder(server.addr()).root(another).connect().await.unwrap();
+    let ours_elsewhere = held_by_another(&elsewhere, &ids).await;
+    let paths: Vec<String> = ours_elsewhere.iter().map(|mutex| hex(mutex.path())).collect();
+    assert_eq!(held, each("held", &paths));
     java.finish();
-    for mutex in ours {
+    python.finish();
+    for mutex in ours.iter().chain(&ours_elsewhere) {
         mutex.try_acquire().await.unwrap().release().await.unwrap();
     }
     session.close().await;
+    elsewhere.close().await;
     fs::remove_file(file).unwrap();
 }

@@ -72,7 +72,7 @@ impl Kazoo {
     }
 
     /// Starts trying a lock for each id of a file, with the names of Curator's nodes; prints what came
-    /// of it, and its path.
+    /// of it, and its path, and holds what it has got until the run is finished.
     pub fn names_as_curator(&self, connect: &str, above: &str, ids: &Path) -> Run {
         let mut command = self.script("kazoo_names.py");
         Run::start(command.args([connect, above]).arg(ids))
