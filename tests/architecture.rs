@@ -130,6 +130,14 @@ fn check(folder: &str, table: &str) {
 }
 
 #[test]
+fn each_file_of_the_core_is_in_a_room() {
+    let (mut files, base) = (BTreeMap::new(), root().join("zklock-core/src"));
+    sources(&base, &mut files, &base);
+    let loose: Vec<_> = files.keys().filter(|file| !file.contains('/')).collect();
+    assert_eq!(loose, ["lib"]);
+}
+
+#[test]
 fn imports_of_the_core_go_downwards() {
     check("zklock-core/src", "zklock-core/src");
 }
