@@ -108,7 +108,7 @@ impl Clock {
         Sleep { clock: self.clone(), at, alarm: Alarm::default() }
     }
 
-    /// Waits for so long, as [`sleep_until`](Clock::sleep_until) does.
+    /// Waits for a duration, as [`sleep_until`](Clock::sleep_until) does.
     pub fn sleep(&self, after: Duration) -> Sleep {
         self.sleep_until(self.now() + after)
     }

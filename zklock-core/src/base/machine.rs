@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Time, tasks, identifiers and a name for a session in a simulation. Everything that determines
-/// the order of events in a session comes from here. Whoever waits for a time lets others run
+/// the order of events in a session comes from here. A task that waits for a time lets others run
 /// meanwhile, and does not look at the clock until it shows that time.
 pub trait Machine: Send + Sync + fmt::Debug + 'static {
     /// Returns the time of its clock, in nanoseconds since an origin of its own. It never steps

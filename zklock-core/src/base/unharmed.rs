@@ -32,7 +32,7 @@ impl Unharming {
     }
 }
 
-/// Waits, and is woken by such a waker: whoever wakes several callers would leave the others asleep after one
+/// Waits, and is woken by such a waker: code that wakes several callers would leave the others asleep after one
 /// whose waker panics.
 pub async fn unharming<F: Future>(mut waiting: Pin<&mut F>) -> F::Output {
     let mut callers = Unharming::default();

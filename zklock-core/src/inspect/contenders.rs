@@ -72,8 +72,8 @@ pub struct ContenderInfo {
     pub zookeeper_session: i64,
     /// The time when the node was created, by the server's clock.
     pub created: SystemTime,
-    /// The time when the node's data were written last, by the server's clock: by its owner, or by whoever asked
-    /// it to [release](Site::revoke).
+    /// The time when the node's data were written last, by the server's clock: by its owner, or by the client that
+    /// asked it to [release](Site::revoke).
     pub written: SystemTime,
 }
 

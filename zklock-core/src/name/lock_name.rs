@@ -50,8 +50,8 @@ pub use rules::{Flaw, LONGEST_NAME, check_literal};
 /// [`ContenderInfo::why`]: crate::inspect::ContenderInfo::why
 ///
 /// kazoo's semaphore `printers` keeps its inner lock beside it, at `printers-__lock__`. So no other lock
-/// should have a name that ends in `-__lock__`: a lock of that name would be this inner lock, and whoever
-/// holds it keeps the semaphore's permits from being acquired.
+/// should have a name that ends in `-__lock__`: a lock of that name would be this inner lock, and while it
+/// is held, no permit of the semaphore can be acquired.
 ///
 /// The rules are also a file of [examples] that Java and Python check; implementations for both are
 /// beside it, to be copied.
