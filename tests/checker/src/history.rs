@@ -730,15 +730,53 @@ impl History {
                     None => continue,
                 },
             };
-            let Removal { from, at: until, unsure, .. } = self.removals[removed];
-            let in_time = hold.granted < until + self.session_timeout(hold.client);
+            let unsure = self.removals[removed].unsure;
             let hold = &mut self.holds[index];
             hold.removed = Some(removed);
             hold.perhaps_removed = unsure || other;
+        }
+        let told = self.told_of_removals();
+        for index in 0..self.holds.len() {
+            let hold = &self.holds[index];
+            let Some(removed) = hold.removed else { continue };
+            let Removal { from, at, .. } = self.removals[removed];
+            let told =
+                told.get(&(hold.client, removed)).filter(|_| !self.may_be_lost_otherwise(index));
+            let in_time = hold.granted < at + self.session_timeout(hold.client)
+                && told.is_none_or(|told| hold.granted <= *told);
+            let hold = &mut self.holds[index];
             if in_time && hold.claimed.is_some_and(|claimed| claimed >= from) {
                 hold.claimed = (hold.granted < from).then_some(from);
             }
         }
+    }
+
+    /// When each client said first that it knows of a removal. Nobody is granted a lock with that node from then
+    /// on: whoever was before, and told it later, is lost before anything is asked of it.
+    fn told_of_removals(&self) -> HashMap<(usize, usize), u64> {
+        let mut told = HashMap::new();
+        for (index, hold) in self.holds.iter().enumerate() {
+            let (Some(removed), Some(lost)) = (hold.removed, hold.lost) else { continue };
+            if lost >= self.removals[removed].from && !self.may_be_lost_otherwise(index) {
+                let first = told.entry((hold.client, removed)).or_insert(lost);
+                *first = lost.min(*first);
+            }
+        }
+        told
+    }
+
+    /// Whether a guard may have been lost and its node be there: it has several, or ends for another reason.
+    fn may_be_lost_otherwise(&self, hold: usize) -> bool {
+        let hold = &self.holds[hold];
+        let Call { locks, permits, options, .. } = &self.calls[hold.call];
+        hold.perhaps_removed
+            || locks.len() > 1
+            || permits.0 > 1
+            || hold.stayed.is_some()
+            || hold.parent.is_some()
+            || options.stops_early
+            || options.at_most.is_some()
+            || self.starts[hold.client].peer.is_some()
     }
 
     /// Of several permits the history has only one node, and of a writer that could not step down it
