@@ -21,6 +21,10 @@ pub type Pauses = (Duration, Duration);
 /// The session timeout that is requested. A server with the usual tick of 2 s grants 4 to 40 s.
 pub const SESSION_TIMEOUT: Duration = s(10);
 
+/// Two ticks of a server with the usual one: the shortest session timeout that it grants, unless its
+/// `minSessionTimeout` says otherwise.
+pub const TWO_TICKS: Duration = s(4);
+
 /// The time to open the first ZooKeeper session: half a session timeout, in which two silent
 /// servers can be passed by.
 pub const CONNECT_TIMEOUT: Duration = s(5);

@@ -59,6 +59,11 @@ impl LaneReport {
         self.say(Some((generation, now)));
     }
 
+    /// Whether the lane is the first of its session.
+    pub fn is_of_first(&self) -> bool {
+        self.lane == 1
+    }
+
     /// Whether the lane said last that it is connected.
     pub fn is_connected(&self) -> bool {
         self.is_any_connected(|lane| lane == self.lane)

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use zklock::{ErrorKind, SessionBuilder};
-use zklock_test_support::{Proxy, ZooKeeper, monotonic_ns};
+use zklock_test_support::{Proxy, Warnings, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -38,6 +39,38 @@ async fn a_session_timeout_that_cannot_be_safe_is_refused_with_the_numbers() {
     let timing = session.timing().unwrap();
     assert_eq!((timing.session_timeout, timing.margin), (T, T / 5 + TICK / 2));
     drop(busy);
+    bed.end().await;
+}
+
+/// Nobody can refuse it: the servers do not tell their tick.
+#[tokio::test]
+async fn where_the_tick_is_not_told_a_session_timeout_below_two_is_warned_of_once() {
+    // Of no other test of this process.
+    const UNTOLD: Duration = Duration::from_millis(2_345);
+    const TOLD: Duration = Duration::from_millis(2_346);
+    let said = Warnings::everywhere();
+    let bed = Bed::own_with(|server| server.tick_time(TICK).min_session_timeout(LEAST));
+    let untold = |timeout| bed.builder().session_timeout(timeout).connect();
+    let session = bed.adopt(untold(UNTOLD).await.unwrap());
+    // Another connection of it says nothing.
+    let mut acquiring = JoinSet::new();
+    for number in 0..20 {
+        let mutex = session.mutex(format!("{number}")).unwrap();
+        acquiring.spawn(async move { drop(mutex.acquire().await.unwrap()) });
+    }
+    until("it has another one", || (bed.server().sessions().len() > 1).then_some(())).await;
+    acquiring.join_all().await;
+    let lines = said("session_timeout=2.345s");
+    let [line] = &lines[..] else { panic!("{lines:#?}") };
+    for part in ["lease=1.28975s", "margin=1.05525s", "`tick_time`"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    // Nor do those that cannot be wrong.
+    bed.adopt(builder(&bed, &bed.server().addr(), TOLD).connect().await.unwrap());
+    bed.adopt(untold(2 * TICK).await.unwrap());
+    for timeout in [TOLD, 2 * TICK] {
+        assert_eq!(said(&format!("session_timeout={timeout:?}")), [""; 0]);
+    }
     bed.end().await;
 }
 

@@ -20,7 +20,7 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::session_state::SessionState;
 use crate::base::times;
-use crate::base::unharmed::unharming;
+use crate::base::unharmed::{unharmed, unharming};
 use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
@@ -81,6 +81,9 @@ impl Rounds {
         let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
         let generation = Generation::new(self.number, coordinator, lease, spawner, events, watches);
         lane.note(&generation);
+        if self.number == 1 && lane.keeping.health.is_of_first() {
+            warn_of_tick(lane.config.tick, timing, &generation);
+        }
         // So that those who wait for the generation find the state published.
         lane.keeping.health.publish(self.number, SessionState::Connected);
         let (kept, keeping) = (generation.clone(), lane.keeping.clone());
@@ -198,6 +201,23 @@ async fn timed(
             coordinator.close().await;
             Err(RequestError::BadArguments(why))
         }
+    }
+}
+
+/// Says where a lease may be too long: an unknown tick counts as half the session timeout, and the usual one is more
+/// than that. The embedded coordinator has none.
+fn warn_of_tick(tick: Option<Duration>, timing: Timing, generation: &Generation) {
+    let Timing { session_timeout, lease, margin, .. } = timing;
+    if tick.is_none() && session_timeout < times::TWO_TICKS && !generation.is_self_aware() {
+        unharmed(|| {
+            tracing::warn!(
+                ?session_timeout,
+                ?lease,
+                ?margin,
+                "the session timeout is less than two ticks of 2 s, and no `tick_time` is given: if \
+                 the servers have such ticks, guards may be valid for too long"
+            );
+        });
     }
 }
 
