@@ -1,5 +1,6 @@
 //! What the README and the options promise beside exclusion: on real servers, for locks of every kind.
 
+use std::io::{Write as _, stderr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -207,8 +208,10 @@ async fn a_single_node_does_not_linger() {
 
 #[tokio::test]
 async fn a_lane_that_nobody_uses_is_closed() {
-    // Two looks, half a minute each.
     if !is_long() {
+        // What macros print is shown only where a test fails.
+        writeln!(stderr(), "SKIPPED, a lane that nobody uses: two looks, half a minute each")
+            .unwrap();
         return;
     }
     const IDLE: Duration = Duration::from_secs(60);
