@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::base::block_on::block_on;
 use crate::base::error::LockError;
@@ -321,6 +322,27 @@ impl TestLocks {
                 faults.reconnect();
             }
         }
+    }
+
+    /// Delays ZooKeeper's replies by up to `most`, as `seed` decides, until another call; zero ends it. See
+    /// [`Embedded::answer_late`]. Under a paused clock, [hold](TestLocks::hold) locks before that: what blocks a thread
+    /// gets no late reply there.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use std::time::Duration;
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// locks.answer_late(7, Duration::from_millis(5));
+    /// let mut call = Box::pin(zklock::execute("orders", || async {}));
+    /// // Without the delay, the call would end at its first poll.
+    /// assert!(futures_lite::future::poll_once(&mut call).await.is_none());
+    /// call.await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn answer_late(&self, seed: u64, most: Duration) {
+        self.sessions.iter().for_each(|one| one.store.answer_late(seed, most));
     }
 }
 

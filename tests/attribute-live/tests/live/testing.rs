@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Barrier;
+use tokio::time::Instant;
 use zklock::testing::TestLocks;
-use zklock::{Body, LockError, zk_locked};
+use zklock::{Body, LockError, SessionRegistry, zk_locked};
 
 #[zk_locked("shared", timeout = "100ms", retries = 1)]
 async fn hold(barrier: Option<Arc<Barrier>>) -> Result<(), LockError> {
@@ -62,6 +63,25 @@ async fn a_lock_can_be_busy_lost_and_out_of_reach() {
     });
     assert!(outcome.unwrap_err().is_lost());
     assert_eq!(locks.taken(), ["shared", "shared"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_late_in_all_sessions_until_that_is_ended() {
+    const LATE: Duration = Duration::from_millis(10);
+    let locks = TestLocks::install().and_session("late");
+    for name in [None, Some("late")] {
+        let session = SessionRegistry::global().session(name).unwrap();
+        let (mutex, start) = (session.mutex("a").unwrap(), Instant::now());
+        for seed in 0..10 {
+            locks.answer_late(seed, LATE);
+            mutex.acquire().await.unwrap().release().await.unwrap();
+        }
+        assert!(start.elapsed() > LATE, "{name:?}: {:?}", start.elapsed());
+    }
+    locks.answer_late(0, Duration::ZERO);
+    let start = Instant::now();
+    hold(None).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[test]
