@@ -197,7 +197,7 @@ impl AcquireLoop<'_> {
             };
             Box::pin(waited).await?;
         };
-        let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
+        let (mut limit, mut since) = (self.target.limit(), Since::Now);
         let mut is_first = true;
         loop {
             // In a block of its own, so that no list is kept while others are waited for.

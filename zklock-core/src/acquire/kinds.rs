@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::setback::Setback;
 use crate::base::error::Holder;
-use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
@@ -46,7 +45,7 @@ impl AcquireLoop<'_> {
 
     fn signs_among<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<(String, Sign)> {
         let (target, mode) = (self.target, self.request.mode);
-        let locks = (mode == Mode::Permit).then(|| queues(&target.layout));
+        let locks = target.permits.as_ref().map(|permits| queues(&permits.layout));
         let sign = |name: &str| match &locks {
             Some(locks) => lock_beside_permits(name, locks),
             None => target.driver.sign_of_another_kind(name, mode),

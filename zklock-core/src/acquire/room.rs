@@ -18,7 +18,7 @@ impl AcquireLoop<'_> {
         &self,
         generation: &Arc<Generation>,
     ) -> Result<(), Setback> {
-        let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
+        let (driver, mut limit) = (&self.target.driver, self.target.limit());
         let mut known = None;
         loop {
             let listed = self.list(generation, known.take(), Since::Now).await?;

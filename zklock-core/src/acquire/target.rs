@@ -29,14 +29,21 @@ pub struct Target {
     pub app: Option<Arc<str>>,
     /// The layout and the rule.
     pub driver: Arc<dyn LockDriver>,
-    /// The layout of the session, in which locks of the name may have their nodes.
-    pub layout: Arc<dyn LockDriver>,
     /// The marks that it keeps in its directory.
     pub marks: Marks,
-    /// For a semaphore: its limit, which may change.
-    pub limit: Option<watch::Receiver<u32>>,
+    /// For permits: what only they need.
+    pub permits: Option<Box<OfPermits>>,
     /// What its directory says from the beginning, if it has to be made.
     pub said: Option<Arc<str>>,
+}
+
+/// What only the acquire of permits needs.
+#[derive(Clone, Debug)]
+pub struct OfPermits {
+    /// The limit, if it may change.
+    pub limit: Option<watch::Receiver<u32>>,
+    /// The layout of the session, in which locks of the name may have their nodes.
+    pub layout: Arc<dyn LockDriver>,
 }
 
 impl Target {
@@ -54,11 +61,15 @@ impl Target {
             beside: None,
             app: session.shared_app().cloned(),
             driver,
-            layout: session.driver().clone(),
             marks: Marks::default(),
-            limit: None,
+            permits: None,
             said: None,
         }
+    }
+
+    /// The limit of a semaphore, if it may change.
+    pub fn limit(&self) -> Option<watch::Receiver<u32>> {
+        self.permits.as_ref()?.limit.clone()
     }
 
     /// The lock, as the events of a node in this mode name it.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::acquire::target::Target;
+use crate::acquire::target::{OfPermits, Target};
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::layout::curator::Curator;
@@ -179,7 +179,10 @@ fn targets(
 ) -> Targets {
     let locks = |directory| Target::new(session, name, directory, inner(layout));
     let leases = |directory| Target {
-        limit: limit.changes.clone(),
+        permits: Some(Box::new(OfPermits {
+            limit: limit.changes.clone(),
+            layout: session.driver().clone(),
+        })),
         ..Target::new(session, name, directory, rule(layout, limit.shared()))
     };
     match layout {

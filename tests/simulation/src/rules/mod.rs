@@ -76,7 +76,7 @@ rules! {
     /// A body runs once for a grant, and never without one.
     BODY = "body", "A body begins only while its caller holds the lock, whatever fails";
     /// Everybody is served after the faults.
-    SERVED = "served", "Whoever waits gets its turn when ZooKeeper answers again, also if nobody new comes";
+    SERVED = "served", "A waiter gets its turn when ZooKeeper answers again, also if nobody new comes";
     /// Nothing is left of a session that was closed.
     CLEAN = "clean", "Nothing is left behind by a cancelled wait, a panic, an error or a reply that is lost";
     /// A grant by ZooKeeper is that of a node which is there.
@@ -144,7 +144,7 @@ rules! {
     /// Nobody asks for the same thing without a pause.
     REPEATED = "pauses", "If an answer comes too late to prove anything, the client pauses before it asks again.";
     /// Nobody keeps its thread while it waits.
-    SPINS = "lets-others-run", "Whoever waits for a time lets others run meanwhile, and does not look at the clock until it shows that time.";
+    SPINS = "lets-others-run", "A task that waits for a time lets others run meanwhile, and does not look at the clock until it shows that time.";
     /// Nobody asks for a node that would be made after the connection is back.
     NOT_DOWN = "not-while-down", "a create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
@@ -170,9 +170,9 @@ rules! {
     /// A connection that is silent is not used while another one is served.
     LANES = "served-connections-first", "A lane that is not served, because its connection is down or its server is silent, is not used while another one is served.";
     /// Who waits by a connection that gets no session goes on by another one.
-    ELSEWHERE = "goes-elsewhere", "whoever waits for it goes on by another one after a second, and queues up there anew";
+    ELSEWHERE = "goes-elsewhere", "a call that waits for it goes on by another one after a second, and queues up there anew";
     /// A server that was left because it differs is not used again.
-    DIVERGED = "diverged-servers-are-left", "everything else moves to another server, and a server that still shows the node is not used again.";
+    DIVERGED = "diverged-servers-are-left", "everything else moves to another server, on each connection of the session, and a server that still shows the node is not used again.";
     /// A reader is not let in to write.
     UPGRADE = "upgrade", "To acquire it for writing there fails at once with `Deadlock`, because two readers that both want to write would wait for each other.";
     /// Of several locks as one, none is held where not all are.
