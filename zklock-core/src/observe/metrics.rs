@@ -75,7 +75,7 @@ table! {
     RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
     HANDOFFS Counter "zklock_handoffs_total" LOCK, "Locks that a holder passed to the next caller of its process.";
     SUSPECT Counter "zklock_suspect_total" LOCK, "Held locks whose session became suspect.";
-    LOST Counter "zklock_lost_total" LOSSES, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, `broken` by this process, or because a body ended when somebody asked for the release (`revoked`): that one was held to the end.";
+    LOST Counter "zklock_lost_total" LOSSES, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, `broken` by this process, or because a body ended when somebody asked for the release (`revoked`): that one was held to the end. Also a node that lingered, which nobody held.";
     REVOKED Counter "zklock_revoked_total" LOCK, "Held locks whose release somebody asked for.";
     HELD_TOO_LONG Counter "zklock_overtime_total" LOCK, "Locks that were held for longer than `hold_at_most`.";
     STUCK Counter "zklock_stuck_nodes_total" &[], "Nodes that the server refused to delete.";
@@ -88,7 +88,7 @@ table! {
     SESSIONS Gauge "zklock_sessions" &["state"], "Sessions of this process in this state.";
     UNDELETED Gauge "zklock_undeleted_nodes" &[], "Nodes that are to be deleted, and directories that are being made or deleted, until the servers confirm it; on a busy process rarely 0.";
     OVERDUE Gauge "zklock_overdue_deletions" &[], "Those of them whose deletion failed or was not answered soon, and is asked for again.";
-    LEASE Gauge "zklock_lease_margin_seconds" &[], "The time until the first held lock is lost if ZooKeeper answers nothing more; `+Inf` while nothing is held.";
+    LEASE Gauge "zklock_lease_margin_seconds" &[], "The time until the first held lock is lost if ZooKeeper answers nothing more; `+Inf` while no node is held or lingers.";
 }
 
 /// Returns the table of all metrics.
