@@ -52,7 +52,9 @@ impl Ledger {
         let passed = state.grants_on.get(&token).is_some_and(|at| *at >= begun);
         let lost = state.losses.get(&token).copied().unwrap_or_default();
         let owner = self.store.owner_of(&path, Some(czxid));
-        let lives = at < begun.max(lost) + self.timeout && ensemble.has_client(owner);
+        // A server that has heard nothing since before then counts from there.
+        let heard = ensemble.proven(owner).unwrap_or(u64::MAX).min(begun.max(lost));
+        let lives = at < heard + self.timeout && ensemble.has_client(owner);
         let shared = passed
             || state.left_stepping_down.contains(&token)
             || state.held.values().any(holds)
