@@ -101,8 +101,9 @@ impl Coordinator for Shaky<Arc<dyn Coordinator>> {
         let (untold, mut is_slow) = (self.1.untold.clone(), self.1.is_slow.subscribe());
         *self.1.watched.lock().unwrap().entry(path.clone()).or_default() += 1;
         Box::pin(async move {
-            let (data, stat, watch) = reply.await?;
+            let answer = reply.await;
             let _ = is_slow.wait_for(|is_slow| !is_slow).await;
+            let (data, stat, watch) = answer?;
             let told: Watch = Box::pin(async move {
                 let event = watch.await;
                 let is_silent = || silent.lock().unwrap().as_ref() == Some(&path);
