@@ -13,7 +13,7 @@ use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
 use crate::layout::kinds::{Kind, Sign, two_kinds};
-use crate::layout::shipped::{lock_beside_permits, queues};
+use crate::layout::shipped::lock_beside_permits;
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
 
@@ -45,9 +45,8 @@ impl AcquireLoop<'_> {
 
     fn signs_among<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<(String, Sign)> {
         let (target, mode) = (self.target, self.request.mode);
-        let locks = target.permits.as_ref().map(|permits| queues(&permits.layout));
-        let sign = |name: &str| match &locks {
-            Some(locks) => lock_beside_permits(name, locks),
+        let sign = |name: &str| match &target.permits {
+            Some(permits) => lock_beside_permits(name, &permits.layout),
             None => target.driver.sign_of_another_kind(name, mode),
         };
         let signs = names.filter_map(|name| Some((name.clone(), sign(name)?)));

@@ -156,7 +156,7 @@ impl Session {
             let before = unread.len();
             unread.retain(|child| driver.parse(child).is_none());
             if unread.len() < before {
-                found.push((before - unread.len(), here(driver)));
+                found.push((before - unread.len(), here(driver.clone())));
             }
         }
         if seen.one {
@@ -220,14 +220,13 @@ impl Session {
             None => self.site("all")?,
         };
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
-        let drivers = queues(self.driver());
         let (mut names, mut unread) = (BTreeSet::new(), BTreeSet::new());
         let mut next = vec![directory.as_str().to_owned()];
         // Each batch has the whole time, however many there are.
         while !next.is_empty() {
             let paths = next.split_off(next.len().saturating_sub(BATCH));
             let look = async |generation: Arc<Generation>| {
-                walk(&**generation.coordinator(), &drivers, &paths, directory.as_str()).await
+                walk(&**generation.coordinator(), self.driver(), &paths, directory.as_str()).await
             };
             let walked = top.look(look).await?;
             names.extend(walked.found);
@@ -285,7 +284,7 @@ async fn is_any_ephemeral(read: Vec<Reply<(Vec<u8>, Stat)>>) -> Result<bool, Req
 /// Which of these paths are locks in use, and what is below them. `top` is where the walk begins.
 async fn walk(
     coordinator: &dyn Coordinator,
-    drivers: &[Arc<dyn LockDriver>],
+    of_session: &Arc<dyn LockDriver>,
     paths: &[String],
     top: &str,
 ) -> Result<Walked, RequestError> {
@@ -300,7 +299,7 @@ async fn walk(
             }
             children => children?,
         };
-        let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
+        let is_node = |child: &str| queues(of_session).any(|driver| driver.parse(child).is_some());
         // The root may be called as the inside of a semaphore is.
         let around = semaphore_around(path, &children).filter(|_| path != top);
         let is_permit = |child: &str| around.is_some() && is_permit_of_curator(child);

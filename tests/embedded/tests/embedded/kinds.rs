@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use zklock::driver::{Attempt, Contender, LockDriver};
+use zklock::driver::LockDriver;
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, ReadWriteNodes, Removed};
-use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Mode, Session};
+use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
 
+use crate::layouts::Tickets;
 use crate::support::{client, contenders, on, prompt, store};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -352,21 +353,6 @@ async fn permits_of_another_process_are_told_to_the_locks_of_each_layout() {
                 lock.acquire().await.unwrap().release().await.unwrap();
             }
         }
-    }
-}
-
-/// A layout of one's own.
-#[derive(Clone, Debug)]
-struct Tickets;
-
-impl LockDriver for Tickets {
-    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
-        format!("ticket-{}-", attempt.simple())
-    }
-
-    fn parse(&self, name: &str) -> Option<Contender> {
-        let attempt = name.strip_prefix("ticket-")?;
-        Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
     }
 }
 

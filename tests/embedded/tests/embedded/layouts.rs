@@ -13,7 +13,7 @@ use zklock_core::layout::new_node::Proof;
 use crate::support::{client, contenders, on, prompt, store};
 
 /// A queue of named numbers: the driver of the documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tickets;
 
 impl LockDriver for Tickets {
