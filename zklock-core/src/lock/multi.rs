@@ -329,8 +329,8 @@ impl MultiLock {
 
 /// Resolves to a retired ZooKeeper session in which members are held. After a refused deletion, the node goes
 /// with its session, and the session closes after the last guard in it. That guard may be one of these
-/// members, while the next member waits for that very node. A lost member does not keep its session, and one
-/// that a call around holds stays in any case.
+/// members, lost or not, while the next member waits for that very node. One that a call around holds stays in
+/// any case.
 async fn retired(guard: &MultiGuard, left: &[Weak<Generation>]) -> Weak<Generation> {
     // Not by their identifiers: those of two ensembles may be equal.
     let session = |lease: &Lease| Arc::downgrade(lease.generation());
@@ -338,8 +338,9 @@ async fn retired(guard: &MultiGuard, left: &[Weak<Generation>]) -> Weak<Generati
     let own = guard.members.iter().map(|member| &member.grant).filter(|grant| grant.holds() == 1);
     let leases = own.flat_map(|grant| grant.leases()).filter(|lease| !was_left(lease));
     let retired = leases.map(async |lease| {
-        lease.retired().await;
-        if !lease.is_valid() {
+        let generation = lease.generation();
+        generation.until(|| generation.is_retired()).await;
+        if generation.is_over() {
             pending::<()>().await;
         }
         session(lease)

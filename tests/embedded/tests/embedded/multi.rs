@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zklock::{
-    AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session,
+    AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session, StopAt,
     ZooKeeperSession,
 };
 use zklock_core::coordinator::memory::{Fault, Op};
@@ -349,6 +349,29 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
         let guard = guard.expect("it waits for itself").unwrap().unwrap();
         assert!(guard.is_valid() && session.zookeeper_session().unwrap().number > number);
     }
+}
+
+/// A member that is lost keeps its session, and with it the stuck node, until it is let go of.
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_its_own_lost_member()
+{
+    let (store, session, held) = beside_a_stuck_node("b").await;
+    let careful = session.mutex("a").unwrap();
+    let careful = careful.with_options(LockOptions::new().fair(true).stop_at(StopAt::Suspect));
+    let all = MultiLock::new([careful, alone(&session, "b")]).unwrap();
+    let waiting = crate::spawn(async move { all.acquire().await });
+    settle().await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.disconnect();
+    settle().await;
+    faults.reconnect();
+    settle().await;
+    assert!(held.is_valid() && !waiting.is_finished());
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    let guard = guard.expect("it waits for itself").unwrap().unwrap();
+    assert!(guard.is_valid());
 }
 
 /// Its member that reads would enter beside the other reader of that session again, and stay when that one goes.

@@ -13,7 +13,7 @@ use crate::observe::observer::Event;
 
 impl Generation {
     /// Retires the generation because a node cannot be deleted: new acquires use another one, and
-    /// this one is closed when nothing is held in it any more, nor to be deleted.
+    /// this one is closed when nobody has a guard in it any more, lost ones included, and nothing is to be deleted.
     pub fn retire(&self, path: &str, of: Option<&OfLock>, why: &RequestError) {
         self.events.tell(|| Event::StuckNode {
             lock: of.map(|of| of.name.clone()),
