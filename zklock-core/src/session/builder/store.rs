@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::LockError;
@@ -29,6 +30,8 @@ pub(super) enum Store {
 /// What connects to a coordinator of the user's. In a simulation, the builder decides these times.
 #[derive(Clone)]
 pub(super) struct Custom {
+    /// Which one of this process: its address may be another's later.
+    number: u64,
     connector: Arc<dyn Fn(Duration, Duration) -> Arc<dyn Connector> + Send + Sync>,
     pub(super) session_timeout: Duration,
     pub(super) connect_timeout: Duration,
@@ -39,8 +42,13 @@ impl Custom {
     pub(super) fn new(
         connector: impl Fn(Duration, Duration) -> Arc<dyn Connector> + Send + Sync + 'static,
     ) -> Self {
-        let (session_timeout, connect_timeout) = (times::SESSION_TIMEOUT, times::CONNECT_TIMEOUT);
-        Custom { connector: Arc::new(connector), session_timeout, connect_timeout }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Custom {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            connector: Arc::new(connector),
+            session_timeout: times::SESSION_TIMEOUT,
+            connect_timeout: times::CONNECT_TIMEOUT,
+        }
     }
 }
 
@@ -67,7 +75,7 @@ impl Store {
             Store::Custom(custom, machine) => {
                 let servers = match machine {
                     Some(machine) => format!("simulated {}", machine.place()),
-                    None => format!("connector {:p}", Arc::as_ptr(&custom.connector)),
+                    None => format!("connector {}", custom.number),
                 };
                 let chroot = machine.as_ref().map_or("", |machine| machine.chroot());
                 Place { servers: servers.into(), chroot: chroot.into() }
@@ -99,7 +107,7 @@ impl Store {
                 checked.map_err(invalid)?;
                 (Arc::new(store.connector(timeout)), Host::Callers)
             }
-            Store::Custom(Custom { connector, session_timeout, connect_timeout }, machine) => {
+            Store::Custom(Custom { connector, session_timeout, connect_timeout, .. }, machine) => {
                 let checked = check_session_timeout(session_timeout);
                 checked.map_err(RequestError::BadArguments).map_err(invalid)?;
                 let connector = connector(session_timeout, connect_timeout);
@@ -125,5 +133,17 @@ mod tests {
         let place = |store: &Embedded| Session::embedded_builder(store).store.place();
         assert_eq!(place(&one), place(&one.clone()));
         assert_ne!(place(&one), place(&other));
+    }
+    /// The next one may have the address of one that is gone.
+    #[test]
+    fn each_connector_of_ones_own_is_another_place() {
+        let connector = || Embedded::new().connector(Duration::from_secs(10));
+        let places: Vec<_> =
+            (0..100).map(|_| Session::builder_on(connector()).store.place()).collect();
+        for (index, place) in places.iter().enumerate() {
+            assert!(!places[..index].contains(place), "{place:?}");
+        }
+        let builder = Session::builder_on(connector());
+        assert_eq!(builder.clone().store.place(), builder.store.place());
     }
 }
