@@ -154,7 +154,7 @@ impl QueuedNode {
     /// Whether the node is watched. A watch that was set before the connection was lost is dropped: another one is
     /// needed.
     pub fn is_watched(&mut self) -> bool {
-        self.own.take_if(|own| !own.tells());
+        self.own.take_if(|own| !own.tells(&self.generation));
         self.own.is_some()
     }
 

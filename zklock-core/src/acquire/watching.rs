@@ -89,16 +89,16 @@ impl AcquireLoop<'_> {
             let Some(watching) = generation.watches().take([node.path()]) else {
                 return Ok(Box::pin(self.pass_time(generation)).await);
             };
-            let link_lost = generation.coordinator().link_lost();
+            let before = (generation.coordinator().link_lost(), generation.reconnects());
             let reply = generation.coordinator().get_watched(node.path());
-            asked_own = Some((reply, watching, link_lost));
+            asked_own = Some((reply, watching, before));
         }
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
-        if let (Some(node), Some((reply, watching, link_lost))) = (own.as_mut(), asked_own) {
+        if let (Some(node), Some((reply, watching, before))) = (own.as_mut(), asked_own) {
             match reply.await {
                 Ok((data, stat, watch)) if stat.czxid == node.czxid() => {
-                    node.watch(OwnWatch::new(watch, (data, stat), watching, link_lost));
+                    node.watch(OwnWatch::new(watch, (data, stat), watching, before));
                 }
                 Ok(_) | Err(RequestError::NoNode) => return Err(Setback::Vanished),
                 Err(error) => {

@@ -103,25 +103,29 @@ pub struct OwnWatch {
     read: (Vec<u8>, Stat),
     watching: Watching,
     link_lost: LinkLost,
+    /// How often the connection was there again when the watch was set: a coordinator may show no loss that is over.
+    reconnects: u64,
 }
 
 /// Resolves when the connection is lost.
 type LinkLost = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl OwnWatch {
-    /// A watch that was just set, with what was read. Whether the connection is lost is looked for from before that.
+    /// A watch that was just set, with what was read. Whether the connection is lost, and how often it was there
+    /// again, is from before that.
     pub fn new(
         watch: Watch,
         read: (Vec<u8>, Stat),
         watching: Watching,
-        link_lost: LinkLost,
+        (link_lost, reconnects): (LinkLost, u64),
     ) -> Self {
-        OwnWatch { watch, read, watching, link_lost }
+        OwnWatch { watch, read, watching, link_lost, reconnects }
     }
 
-    /// Whether it still tells what happens: with the connection, it may have been lost.
-    pub fn tells(&mut self) -> bool {
-        self.link_lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    /// Whether it still tells what happens in this generation: with the connection, it may have been lost.
+    pub fn tells(&mut self, generation: &Generation) -> bool {
+        self.reconnects == generation.reconnects()
+            && self.link_lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// The event of the watch.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::sleep;
 use zklock::driver::{
     Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, Stat, Watch,
 };
-use zklock::{AclEntry, Embedded, MutexGuard, Session};
+use zklock::{AclEntry, Embedded, MutexGuard, Session, SessionState};
 
 use crate::support::{client, contenders, on};
 
@@ -31,6 +32,8 @@ struct Connection {
     is_slow: Sender<bool>,
     /// The node whose watches are silent once the next list is answered: over the next connection.
     silent_with_a_list: Mutex<Option<String>>,
+    /// Whether a loss is shown only as long as it lasts, as by a coordinator that does without `link_lost`.
+    forgets_losses: AtomicBool,
 }
 
 impl Connection {
@@ -132,6 +135,9 @@ impl Coordinator for Shaky<Arc<dyn Coordinator>> {
         self.0.link_changed(seen)
     }
     fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if self.1.forgets_losses.load(Ordering::Relaxed) {
+            return Box::pin(pending());
+        }
         let mut losses = self.1.losses.subscribe();
         Box::pin(async move { drop(losses.changed().await) })
     }
@@ -144,6 +150,8 @@ impl Coordinator for Shaky<Arc<dyn Coordinator>> {
 struct Queue {
     store: Embedded,
     connection: Arc<Connection>,
+    /// The session of the second.
+    shaky: Session,
     first: MutexGuard,
     second: JoinHandle<MutexGuard>,
     third: JoinHandle<MutexGuard>,
@@ -181,15 +189,15 @@ impl Queue {
     async fn stand_over(connection: Arc<Connection>) -> Queue {
         let store = Embedded::new();
         let connector = store.connector(Duration::from_secs(60));
-        let shaky = Session::builder_on(Shaky(connector, connection.clone())).connect();
-        let (one, two, three) = (on(&store), shaky.await.unwrap(), on(&store));
+        let shaky = Session::builder_on(Shaky(connector, connection.clone())).connect().await;
+        let (one, shaky, three) = (on(&store), shaky.unwrap(), on(&store));
         let first = one.mutex("a").unwrap().acquire().await.unwrap();
-        let (second, nodes) = queue_up(&store, &two, 2).await;
+        let (second, nodes) = queue_up(&store, &shaky, 2).await;
         for node in &nodes {
             connection.until_watched(node, 1).await;
         }
         let (third, nodes) = queue_up(&store, &three, 3).await;
-        Queue { store, connection, first, second, third, nodes }
+        Queue { store, connection, shaky, first, second, third, nodes }
     }
 
     /// Somebody else deletes the node of the second.
@@ -258,4 +266,30 @@ async fn the_own_node_is_watched_anew_after_a_reconnect_between_two_looks() {
     queue.connection.until_watched(first, 2).await;
     queue.the_second_loses_its_node().await;
     queue.the_third_enters_alone().await;
+}
+
+/// A coordinator of one's own may show a loss only as long as it lasts, and nobody may look meanwhile.
+#[tokio::test]
+async fn the_own_node_is_watched_anew_after_a_loss_that_only_the_keeper_saw() {
+    let queue = Queue::stand().await;
+    let (first, own) = (&queue.nodes[0], &queue.nodes[1]);
+    queue.connection.forgets_losses.store(true, Ordering::Relaxed);
+    // The watches of before ask such a coordinator.
+    client(&queue.store).await.set(own, b"news").await.unwrap();
+    queue.connection.until_watched(own, 2).await;
+    queue.connection.is_lost(own);
+    let faults = queue.store.faults(queue.shaky.zookeeper_session().unwrap().id);
+    faults.disconnect();
+    until_state(&queue.shaky, SessionState::Suspended).await;
+    faults.reconnect();
+    until_state(&queue.shaky, SessionState::Connected).await;
+    queue.connection.until_watched(first, 3).await;
+    queue.the_second_loses_its_node().await;
+    queue.the_third_enters_alone().await;
+}
+
+async fn until_state(session: &Session, state: SessionState) {
+    while session.state() != state {
+        sleep(Duration::from_millis(1)).await;
+    }
 }
