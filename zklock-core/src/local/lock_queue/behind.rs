@@ -90,7 +90,7 @@ impl Queue<Locks> {
                         Err(_) => None,
                     };
                     self.looked_behind(&lease, behind);
-                    if !self.needs_companion(&lease, true) {
+                    if !self.needs_companion(&lease) {
                         return;
                     }
                     looked = self.now();
@@ -142,7 +142,7 @@ impl Queue<Locks> {
 
     /// What the companion does if there are too many watches: no node lingers, and readers who wait enter late.
     async fn look_now_and_then(self: &Arc<Self>, lease: &Arc<Lease>) {
-        while self.linger_on(lease, true).is_some() && self.needs_companion(lease, false) {
+        while self.goes_on_unwatched(lease) {
             self.session().clock().sleep(lease.generation().slow_look()).await;
             if !self.is_anybody_behind(lease, |state| state.is_closed(lease)).await {
                 self.looked_behind(lease, Some(false));
@@ -150,8 +150,18 @@ impl Queue<Locks> {
         }
     }
 
-    fn needs_companion(&self, lease: &Arc<Lease>, a_watch: bool) -> bool {
-        self.lock().state.needs_companion(lease, a_watch, lease.lingers())
+    fn goes_on_unwatched(self: &Arc<Self>, lease: &Arc<Lease>) -> bool {
+        let (now, mut goes_on) = (self.now(), false);
+        drop(self.decide(|state| {
+            let (so, todo) = state.goes_on_unwatched(lease, now);
+            goes_on = so;
+            todo
+        }));
+        goes_on
+    }
+
+    fn needs_companion(&self, lease: &Arc<Lease>) -> bool {
+        self.lock().state.needs_companion(lease, true, lease.lingers())
     }
 
     fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: Option<bool>) {

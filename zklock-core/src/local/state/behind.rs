@@ -117,6 +117,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         is_needed
     }
 
+    /// A companion without a watch asks whether it should continue, and ends the lingering. Both at once: a node that
+    /// begins to linger in between would have no companion.
+    pub fn goes_on_unwatched(&mut self, lease: &Arc<L>, now: Instant) -> (bool, Todo<L>) {
+        let (until, todo) = self.linger_on(lease, true, now);
+        (until.is_some() && self.needs_companion(lease, false, false), todo)
+    }
+
     /// The companion of a node asks whether it should continue, and until when to sleep. `doubt`
     /// ends the lingering.
     pub fn linger_on(

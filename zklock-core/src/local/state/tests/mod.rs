@@ -170,6 +170,20 @@ fn a_node_lingers_also_if_who_waited_here_has_given_up() {
     }
 }
 
+/// Whoever lets the node linger next starts another companion.
+#[test]
+fn a_companion_without_a_watch_that_ends_is_known_to_have_ended() {
+    let now = Instant::ORIGIN;
+    for behind in [None, Some(true)] {
+        let node = Arc::new(TestLease { is_valid: true, node: () });
+        let mut state = State::<_, u32, u32>::new(false);
+        (state.behind, state.accompanied) = (behind, true);
+        state.phase = Phase::Held { lease: node.clone(), mode: Mode::Read };
+        let goes_on = state.goes_on_unwatched(&node, now).0;
+        assert_eq!((goes_on, state.accompanied), (behind.is_some(), behind.is_some()));
+    }
+}
+
 const WITHIN: Duration = Duration::from_millis(500);
 const HOLD: Duration = Duration::from_millis(5);
 const ANSWER: Duration = Duration::from_millis(40);
