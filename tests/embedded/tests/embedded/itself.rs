@@ -16,7 +16,7 @@ use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::request_error::RequestError;
 use zklock_test_support::Warnings;
 
-use crate::support::{client, contenders, join_all, late, prompt, store};
+use crate::support::{client, contenders, join_all, late, on, prompt, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {
@@ -732,6 +732,27 @@ async fn a_thread_waits_for_a_writer_of_its_own_that_steps_down_to_read_beside_i
             assert!(stepping.await.unwrap().is_valid() && reading.unwrap().is_valid());
         }
     }
+}
+
+/// Whoever reads by a node of its own is behind a writer of another process, which is behind what the writer becomes.
+#[tokio::test]
+async fn a_thread_does_not_wait_for_a_writer_that_steps_down_while_a_write_is_in_doubt() {
+    let (store, session) = prompt();
+    let lock = session.rw_lock("a").unwrap();
+    let writing = lock.write().await.unwrap();
+    let theirs = on(&store).rw_lock("a").unwrap();
+    let theirs = crate::spawn(async move { theirs.write().await.map(drop) });
+    while contenders(&store, "/zklock/a").await.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    store.faults(session.zookeeper_session().unwrap().id).delay_replies(Duration::from_millis(100));
+    let fenced = writing.fenced();
+    assert!(timeout(Duration::ZERO, fenced.create("/x", b"1")).await.is_err());
+    let mut stepping = Box::pin(writing.downgrade());
+    assert!(timeout(Duration::ZERO, &mut stepping).await.is_err());
+    assert_deadlock(&lock.blocking_read_timeout(LIMIT).unwrap_err());
+    stepping.await.unwrap().release().await.unwrap();
+    theirs.await.unwrap().unwrap();
 }
 
 /// Of those who wait in another queue, only the first has asked ZooKeeper.
