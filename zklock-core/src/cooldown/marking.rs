@@ -128,7 +128,7 @@ impl AcquireLoop<'_> {
         let unavailable = Some(Arc::from(why));
         self.see(Some(Obstacle { unavailable, ..self.of_directory(generation) }));
         let timer = self.lane_permit.lane().clock().sleep(rest.min(times::MARK));
-        futures_lite::future::or(timer, changed).await;
+        self.until_anew(futures_lite::future::or(timer, changed)).await;
         self.seen.outdate();
         Ok(())
     }

@@ -256,6 +256,28 @@ async fn a_try_that_lost_it_beside_one_who_waits_is_told_who_holds_or_that_nobod
     }
 }
 
+/// Whoever waits for the end of a rest looks again for it.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_lost_it_beside_one_who_waits_for_a_rest_is_told_of_it() {
+    let (store, session) = prompt();
+    let rests = LockOptions::new().lock_delay(Duration::from_secs(60));
+    let mutex = session.mutex("a").unwrap().with_options(rests);
+    drop(mutex.acquire().await.unwrap());
+    sleep(MOMENT).await;
+    be_late(&store, &session);
+    let mut late = pin!(mutex.try_acquire());
+    assert!(poll_once(late.as_mut()).is_pending());
+    sleep(MOMENT).await;
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    let waits = mutex.clone();
+    let waiting = crate::spawn(async move { waits.acquire().await.map(drop) });
+    sleep(MOMENT).await;
+    let error = late.await.unwrap_err();
+    assert!(error.is_busy() && format!("{error:#}").contains("last holder"), "{error:#}");
+    assert!(!waiting.is_finished());
+    waiting.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn several_locks_and_bodies_begin_with_what_is_still_held() {
     let (store, session) = prompt();
