@@ -139,6 +139,20 @@ async fn who_takes_several_permits_lists_no_more_often_the_more_there_are() {
     }
 }
 
+/// Lists that are shared wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_few_permits_at_once_take_no_longer_than_one() {
+    let (store, session) = prompt();
+    let permits = printers(&session, 10);
+    permits.acquire().await.unwrap().release().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.delay_replies(Duration::from_millis(10));
+    let start = tokio::time::Instant::now();
+    // The inner lock with its list, the permits with theirs, and the release.
+    permits.acquire_many(10).await.unwrap().release().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(40), "{:?}", start.elapsed());
+}
+
 /// Two processes that want two of three each never wait for each other.
 #[tokio::test(start_paused = true)]
 async fn who_wants_several_does_not_wait_for_another_who_does() {

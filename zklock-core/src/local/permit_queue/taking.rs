@@ -24,6 +24,10 @@ use crate::local::todo::Fetch;
 use crate::session::lane::LanePermit;
 use crate::session::releaser::{Deletions, more};
 
+/// So many nodes are looked for in a list of each, which is sent behind its creation. More share their lists, of which the
+/// second is sent when the first was answered.
+const FEW: usize = 10;
+
 impl Queue<Permits> {
     /// Takes permits under one hold of the inner lock, all or none. Without it, two callers that
     /// each have a part of their permits would wait for each other.
@@ -121,7 +125,7 @@ impl Queue<Permits> {
         let together = fetch.wants.permits as usize;
         let request = NodeRequest::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
-        let (stop_at, has_many_nodes) = (fetch.stop_at, together > 1);
+        let (stop_at, has_many_nodes) = (fetch.stop_at, together > FEW);
         let request = NodeRequest { together, has_many_nodes, stop_at, label, ..request };
         let mut taken = Vec::with_capacity(together);
         if self.engine().targets.counts_first {
