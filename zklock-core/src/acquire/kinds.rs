@@ -11,10 +11,11 @@ use crate::base::error::Holder;
 use crate::base::owner::Owner;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::Reply;
 use crate::divergence::check::phantom_among;
 use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::layout::shipped::lock_beside_permits;
-use crate::name::path::name_of;
+use crate::name::path::{ZnodePath, name_of};
 use crate::session::generation::{Generation, Listed};
 
 /// How many misleading signs that stay are passed by. Nodes that are gone, or may not be read, do not count:
@@ -32,6 +33,9 @@ const MOST_READ: usize = 1000;
 
 /// A directory of a semaphore with more children, which are other locks, is not listed.
 const MOST_LISTED: i32 = 1000;
+
+/// What was asked of a node already.
+type Asked = Option<Reply<(Vec<u8>, Stat)>>;
 
 impl AcquireLoop<'_> {
     /// What a look at a directory shows of a lock of another kind.
@@ -88,17 +92,26 @@ impl AcquireLoop<'_> {
         signs: Vec<(String, Sign)>,
     ) -> Result<(), Setback> {
         let mut left = MOST_ASKED;
+        // All at once: the lock is not granted before the last answer.
+        let asked = signs.iter().take(MOST_ASKED).map(|(name, sign)| match sign {
+            Sign::Directory { .. } => None,
+            Sign::Node(_) | Sign::NodeOfCurator(_) => {
+                Some(generation.coordinator().get(self.beside(name).as_str()))
+            }
+        });
+        let mut asked = asked.collect::<Vec<_>>().into_iter();
         for (name, sign) in signs {
             if left == 0 {
                 break;
             }
+            let mut asked = asked.next().flatten();
             let mut looks = 0;
             let user = loop {
                 looks += 1;
                 // Each look passes by the same ones again.
                 let mut rest = left;
                 let error = match self
-                    .user_of_another_kind(generation, &name, sign, &mut rest)
+                    .user_of_another_kind(generation, (&name, sign, asked.take()), &mut rest)
                     .await
                 {
                     // A node that only this server shows uses nothing.
@@ -139,17 +152,20 @@ impl AcquireLoop<'_> {
         Ok(())
     }
 
-    /// The path of a node that shows the name in use as another kind, and who made it. Counts the `rest` of the
-    /// nodes that may be passed by down.
+    /// A child of the directory in which others may use the name.
+    fn beside(&self, name: &str) -> ZnodePath {
+        self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name)
+    }
+
+    /// The path of a node that shows the name in use as another kind, and who made it. Counts the `rest` of the nodes that may be passed by down.
     async fn user_of_another_kind(
         &self,
         generation: &Arc<Generation>,
-        name: &str,
-        sign: Sign,
+        (name, sign, mut asked): (&str, Sign, Asked),
         rest: &mut usize,
     ) -> Result<Option<(String, Kind, Owner)>, RequestError> {
         let coordinator = generation.coordinator();
-        let path = self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name);
+        let path = self.beside(name);
         let paths = match sign {
             Sign::Directory { node, .. } => {
                 let children = coordinator.children(path.as_str()).await?;
@@ -159,7 +175,8 @@ impl AcquireLoop<'_> {
             Sign::Node(_) | Sign::NodeOfCurator(_) => vec![path],
         };
         for path in paths {
-            let is_passed_by = match coordinator.get(path.as_str()).await {
+            let reply = asked.take().unwrap_or_else(|| coordinator.get(path.as_str()));
+            let is_passed_by = match reply.await {
                 Err(error) if error.is_definite() && !error.ends_session() => false,
                 Err(error) => return Err(error),
                 // What is no ephemeral node may be the directory of another lock. What this process holds

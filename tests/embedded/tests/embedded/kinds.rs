@@ -544,3 +544,20 @@ async fn a_permit_that_goes_while_another_kind_is_looked_for_is_not_granted() {
     raw.create(&theirs, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
 }
+
+/// Those of locks below it, whose names could be permits of kazoo's, are read in one round trip.
+#[tokio::test(start_paused = true)]
+async fn locks_below_it_that_look_like_permits_cost_one_answer() {
+    let (store, session) = prompt();
+    for digit in ["a", "b", "c", "d", "e"] {
+        let below = session.mutex(format!("a/{}", digit.repeat(32))).unwrap();
+        below.acquire().await.unwrap().release().await.unwrap();
+    }
+    let lock = session.mutex("a").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    faults.delay_replies(Duration::from_millis(10));
+    let start = tokio::time::Instant::now();
+    let _guard = lock.acquire().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(30), "{:?}", start.elapsed());
+}
