@@ -183,7 +183,7 @@ impl Child {
         self.guardian.guard(&self.family, lease.deadline(), teller)
     }
 
-    /// Whether this process was stopped for so long that the guardian has killed the group.
+    /// Whether this process was stopped for so long that the guardian is to kill the group.
     pub(crate) fn was_forsaken(&mut self) -> bool {
         self.guardian.is_late()
     }
