@@ -163,11 +163,13 @@ pub(crate) async fn connections(server: &str) -> Result<Vec<Connection>, String>
     }
 }
 
-/// Returns what a server tells of its digests, which servers before 3.6 do not have.
-pub(crate) async fn digests(server: &str) -> Option<Digests> {
+/// Returns what a server tells of its digests, which servers before 3.6 do not have. Its AdminServer is asked if it is its
+/// own.
+pub(crate) async fn digests(server: &str, may_ask_admin: bool) -> Option<Digests> {
     match word(server, "mntr").await {
         Ok(said) => of_mntr(&said),
-        Err(_) => of_monitor(&admin(server, "monitor").await.ok()?),
+        Err(_) if may_ask_admin => of_monitor(&admin(server, "monitor").await.ok()?),
+        Err(_) => None,
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zklock::ErrorKind;
 
+use self::servers::Distinct;
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
 use crate::server::open;
@@ -182,13 +183,14 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Exami
         return Ok(examined);
     }
     // What can be said of the others does not wait for those that are down.
-    let servers = servers::distinct(quorum.serving, within).await;
+    let Distinct { names: servers, are_spoken_for } =
+        servers::distinct(quorum.serving, within).await;
     // Before the servers are asked for many connections at once, after which they may have no room.
     checks.push(words::words(&servers, within).await);
     let ticks = tick::ask(&servers, within).await;
     checks.push(limits::connections(&servers, within).await);
     // Before whatever writes: a server compares its data at each transaction.
-    let digests = digests::ask(&servers, within).await;
+    let digests = digests::ask(&servers, &are_spoken_for, within).await;
     // A wrong setting is noticed here, before the servers are asked: what they refuse is another thing.
     let session = open()?;
     if let Err(error) = session.root_acl().await {

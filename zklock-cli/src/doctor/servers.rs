@@ -86,25 +86,59 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Quorum {
     Quorum { check, serving, are_too_few: !are_enough }
 }
 
-/// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble
-/// tells its number, by `conf` or its AdminServer.
-pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Vec<String> {
+/// Servers, each with one name.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Distinct {
+    pub(super) names: Vec<String>,
+    /// For each of them, whether the AdminServer that answers for it is another one's: on a machine with several
+    /// servers, it belongs to one of them.
+    pub(super) are_spoken_for: Vec<bool>,
+}
+
+/// Leaves out what is another name of a server before it.
+pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Distinct {
     let asked = servers.iter().map(|server| {
         let server = server.clone();
-        tokio::spawn(async move { timeout(within, Place::of(&server)).await.ok()?.member.ok() })
+        tokio::spawn(async move { timeout(within, Place::of(&server)).await.ok() })
     });
-    let asked: Vec<_> = asked.collect();
-    let (mut known, mut distinct) = (BTreeSet::new(), Vec::new());
-    for (server, asked) in servers.into_iter().zip(asked) {
-        let is_known = match asked.await {
-            Ok(Some(Member::Of { own, .. } | Member::Among { own, .. })) => !known.insert(own),
-            _ => false,
-        };
-        if !is_known {
-            distinct.push(server);
-        }
+    let mut places = Vec::new();
+    for asked in asked.collect::<Vec<_>>() {
+        places.push(asked.await.ok().flatten());
     }
-    distinct
+    Distinct::of(servers.into_iter().zip(places))
+}
+
+impl Distinct {
+    /// A server of an ensemble tells its number by `conf`; that of an AdminServer, together with the port, is of one
+    /// server.
+    fn of(servers: impl IntoIterator<Item = (String, Option<Place>)>) -> Distinct {
+        let servers: Vec<_> = servers.into_iter().collect();
+        let tells = |(_, place): &(String, Option<Place>)| match place.as_ref()?.member.as_ref() {
+            Ok(Member::Of { own, .. }) => Some(*own),
+            _ => None,
+        };
+        // Those that tell it themselves, wherever they stand.
+        let (mut known, mut spoken) =
+            (BTreeSet::new(), servers.iter().filter_map(tells).collect::<BTreeSet<_>>());
+        let mut distinct = Distinct::default();
+        for (server, place) in servers {
+            let (key, is_spoken_for) = match place {
+                Some(Place { member: Ok(Member::Of { own, .. }), .. }) => {
+                    (Some((own, None)), false)
+                }
+                Some(Place { member: Ok(Member::Among { own, .. }), at }) => {
+                    let port = at.rsplit_once(':').map(|(_, port)| port.to_owned());
+                    (Some((own, port)), !spoken.insert(own))
+                }
+                _ => (None, false),
+            };
+            if key.is_none_or(|key| known.insert(key)) {
+                distinct.names.push(server);
+                distinct.are_spoken_for.push(is_spoken_for);
+            }
+        }
+        distinct
+    }
 }
 
 /// Opens a session and closes it, which are transactions. Where it is opened, this server has applied its
@@ -139,5 +173,47 @@ async fn ask(host: &str, within: Duration) -> Server {
         Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
         Ok(Err(why)) if !is_refusal(&why) => Server::Fails(why),
         Ok(_) => Server::Answers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn place(port: u16, member: Member) -> (String, Option<Place>) {
+        (format!("zk:{port}"), Some(Place { at: format!("10.0.0.1:{port}"), member: Ok(member) }))
+    }
+
+    fn of(own: u64) -> Member {
+        Member::Of { own, all: BTreeMap::new() }
+    }
+
+    fn among(own: u64) -> Member {
+        Member::Among { own, votes: true, voters: 3, observers: 0 }
+    }
+
+    /// The second of three on a machine, in whichever order they are named.
+    #[test]
+    fn a_server_that_tells_nothing_is_spoken_for_by_the_admin_server_of_another() {
+        for at in 0..3 {
+            let mut servers = vec![place(1, of(1)), place(3, of(3))];
+            servers.insert(at, place(2, among(1)));
+            let distinct = Distinct::of(servers);
+            let spoken_for: Vec<_> = (0..3).map(|index| index == at).collect();
+            assert_eq!((distinct.names.len(), distinct.are_spoken_for), (3, spoken_for));
+        }
+    }
+
+    #[test]
+    fn names_of_one_server_are_told_by_its_number_or_by_that_and_its_port() {
+        let twice = |member: Member| Distinct::of([place(1, member.clone()), place(1, member)]);
+        let own = Distinct { names: vec!["zk:1".to_owned()], are_spoken_for: vec![false] };
+        assert_eq!([twice(of(1)), twice(among(1))], [own, twice(of(1))]);
+        let ports = Distinct::of([place(1, of(1)), place(2, of(1))]);
+        assert_eq!(ports.names, ["zk:1"]);
+        let untold = Distinct::of([("a".to_owned(), None), ("b".to_owned(), None)]);
+        assert_eq!(untold.are_spoken_for, [false, false]);
     }
 }

@@ -92,6 +92,21 @@ fn two_names_of_a_server_have_one_vote_also_where_only_its_admin_server_tells() 
     assert!(says.starts_with("1 of 1 servers tell"), "{says}");
 }
 
+/// The AdminServer of a machine is asked for each server there, and answers for one of them.
+#[test]
+fn servers_of_one_machine_are_not_taken_for_one_where_only_an_admin_server_tells() {
+    let reserved = ReservedPort::reserve();
+    let port = reserved.number().to_string();
+    let ensemble = administered(&port).ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "machine");
+    let says = until("one tells its digests", || {
+        let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
+        let told = |check: &&Value| check["code"] == "digests" && check["state"] == "well";
+        Some(checks.iter().find(told)?["says"].as_str().unwrap().to_owned())
+    });
+    assert!(says.starts_with("1 of 3 servers tell"), "{says}");
+}
+
 /// The lines of the quick start for `zoo.cfg`, and what it says that `why` says without them.
 fn of_the_quick_start() -> (&'static str, Vec<String>) {
     let page = include_str!("../../../docs/quick-start.md");

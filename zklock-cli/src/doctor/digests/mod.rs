@@ -22,9 +22,14 @@ pub(super) struct Look {
     asked: Instant,
     answered: Instant,
     told: Digests,
+    may_ask_admin: bool,
 }
 
 impl Look {
+    async fn again(&self, server: &str, within: Duration) -> Option<Look> {
+        look(server, self.may_ask_admin, within).await
+    }
+
     /// What is counted from here to a later look. Nothing, if the server was started or joined a leader in
     /// between, or if another server answered under the same name: its time runs otherwise then.
     fn until<'s>(&self, server: &'s str, later: &Look) -> Option<Counted<'s>> {
@@ -43,19 +48,25 @@ impl Look {
     }
 }
 
-/// Asks each server, in their order. One that does not tell has none.
-pub(super) async fn ask(servers: &[String], within: Duration) -> Vec<Option<Look>> {
+/// Asks each server, in their order. One that does not tell has none. For one that is spoken for, the AdminServer would
+/// tell what is another one's.
+pub(super) async fn ask(
+    servers: &[String],
+    are_spoken_for: &[bool],
+    within: Duration,
+) -> Vec<Option<Look>> {
     let mut looks = Vec::new();
-    for server in servers {
-        looks.push(look(server, within).await);
+    for (server, is_spoken_for) in servers.iter().zip(are_spoken_for) {
+        looks.push(look(server, !is_spoken_for, within).await);
     }
     looks
 }
 
-async fn look(server: &str, within: Duration) -> Option<Look> {
+async fn look(server: &str, may_ask_admin: bool, within: Duration) -> Option<Look> {
     let asked = Instant::now();
-    let told = timeout(within, words::digests(words::host(server))).await.ok().flatten()?;
-    Some(Look { asked, answered: Instant::now(), told })
+    let told = timeout(within, words::digests(words::host(server), may_ask_admin));
+    let told = told.await.ok().flatten()?;
+    Some(Look { asked, answered: Instant::now(), told, may_ask_admin })
 }
 
 /// Compares with what was told before this run wrote. Nothing is said of servers none of which tells.
@@ -71,9 +82,9 @@ pub(super) async fn compare(
     for (server, before) in servers.iter().zip(before) {
         let after = match before {
             // The session that was closed was at this server, which has applied what it answered.
-            Some(_) if servers.len() == 1 => look(server, within).await,
+            Some(look) if servers.len() == 1 => look.again(server, within).await,
             // One that is behind has not yet compared what was written.
-            Some(_) if servers::opens(server, within).await => look(server, within).await,
+            Some(look) if servers::opens(server, within).await => look.again(server, within).await,
             _ => None,
         };
         let pair = before.as_ref().zip(after.as_ref());
@@ -101,6 +112,7 @@ mod tests {
                 up: Duration::from_secs(up),
                 voters: None,
             },
+            may_ask_admin: true,
         };
         let counted = |later| look(0, "follower", 50).until("a", &later).map(|one| one.after);
         assert_eq!(counted(look(10, "follower", 60)), Some(10));
