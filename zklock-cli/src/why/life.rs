@@ -85,9 +85,12 @@ impl Life {
         }
     }
 
-    /// Whether the servers, or those of them that were asked, do not tell.
+    /// Whether the servers, or those of them that were asked, do not tell, or nobody measures how long ago it was.
     pub(crate) fn is_untold(&self) -> bool {
-        matches!(self, Life::Unknown { .. } | Life::Unasked { .. })
+        matches!(
+            self,
+            Life::Unknown { .. } | Life::Unasked { .. } | Life::Connected { at_least: true, .. }
+        )
     }
 
     /// Whether the process does not send what it should. A client of zklock is heard at least each

@@ -404,9 +404,12 @@ mod tests {
         });
         let queue = || queue(survey.clone());
         for (own, lives) in [(Some(1), true), (None, false)] {
-            let view = View { own, ..view("x:1", queue(), Ok(told.to_vec())) };
-            let held = facts(&[view], &[queue()], "x:1").only_held().unwrap();
+            let views = [View { own, ..view("x:1", queue(), Ok(told.to_vec())) }];
+            let queues = [queue()];
+            let facts = facts(&views, &queues, "x:1");
+            let held = facts.only_held().unwrap();
             assert_eq!(held.says.contains("Its process lives"), lives, "{}", held.says);
+            assert_eq!(facts.is_untold(&survey.queue[0]), !lives);
         }
     }
 
