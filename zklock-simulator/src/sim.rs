@@ -69,7 +69,8 @@ pub fn sim<T>(seed: u64, test: impl AsyncFnOnce(World) -> T) -> T {
 ///         let process = world.process();
 ///         let guard = process.session().mutex("orders")?.acquire().await?;
 ///
-///         world.crash(0); // Perhaps the leader, or the server of this process.
+///         let server = world.choose(3); // Perhaps the leader, or the server of this process.
+///         world.crash(server as usize);
 ///         world.sleep(Duration::from_secs(60)).await;
 ///         assert!(guard.is_valid()); // Two of three are enough.
 ///         Ok::<(), zklock::LockError>(())

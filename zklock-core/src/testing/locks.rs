@@ -160,9 +160,9 @@ impl TestLocks {
         &self.sessions[0].session
     }
 
-    /// Returns the names of the locks that were acquired so far, one for each grant and in the
-    /// order of the grants: as they are in ZooKeeper, with all values filled in. Failed acquires
-    /// are not included.
+    /// Returns the names of the locks that were acquired so far, one for each grant, and those
+    /// of each session in the order of its grants: as they are in ZooKeeper, with all values filled in.
+    /// Failed acquires are not included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
