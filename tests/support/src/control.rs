@@ -128,6 +128,11 @@ impl Control {
         late.iter().filter(|(at, _)| *at >= start).map(|(_, took)| *took).max()
     }
 
+    /// How late a timer was at most so far.
+    pub fn longest_delay(&self) -> Duration {
+        self.worst(TIMER)
+    }
+
     /// How long an answer took at most so far.
     pub fn longest_answer(&self) -> Duration {
         self.worst(ANSWER)

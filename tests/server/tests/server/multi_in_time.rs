@@ -1,5 +1,6 @@
 //! How late the wait for several locks as one may end where nobody says who holds them.
 
+use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 
 use zklock::{AnyLock, MultiLock};
@@ -24,9 +25,9 @@ async fn several_locks_of_a_server_that_names_no_holder_are_unavailable_within_6
     let mutex = || session.mutex("a").unwrap();
     let rw_lock = |name| session.rw_lock(name).unwrap();
     let promised = LIMIT + EACH * 3;
-    let mut to_the_last = false;
-    for round in 0..20 {
-        if to_the_last {
+    let (mut to_the_last, mut in_time) = (false, 0);
+    for round in 0..40 {
+        if to_the_last || in_time == 20 {
             break;
         }
         let first = other.mutex("a").unwrap().acquire().await.unwrap();
@@ -55,9 +56,15 @@ async fn several_locks_of_a_server_that_names_no_holder_are_unavailable_within_6
         assert!(took >= LIMIT && error.is_unavailable(), "{took:?}: {error:#}");
         to_the_last = error.lock_name() == Some("c");
         releases.await.unwrap();
+        in_time += u32::from(control.longest_delay() < SLACK);
         unnamed.iter().for_each(|rule| rule.release());
         last.release().await.unwrap();
     }
-    assert!(to_the_last, "it ends early each time");
+    assert!(to_the_last || in_time < 20, "it ends early each time");
+    if !to_the_last {
+        // Of a test that passes, `eprintln!` shows nothing.
+        let _ =
+            writeln!(stderr(), "NOT MEASURED, it ended early each time that the machine was late");
+    }
     bed.end().await;
 }
