@@ -59,6 +59,7 @@ mod reasons;
 mod removed;
 mod restart;
 mod silence;
+mod stepping_down;
 mod stop_at;
 mod swallowed;
 mod traffic;

@@ -8,7 +8,7 @@ use std::{env, thread};
 
 use zklock::blocking::block_on;
 use zklock::{LockOptions, Session, ZkLockTemplate};
-use zklock_test_support::monotonic_ns;
+use zklock_test_support::{RawClient, monotonic_ns};
 
 use crate::bed::{Bed, PATIENCE, TICK};
 use crate::kinds::{Held, all};
@@ -31,6 +31,9 @@ pub(crate) enum Part {
     Leave,
     /// Holds nothing, and waits for [many](WANTED) locks, each on a thread of its own; says each that it gets.
     Wait,
+    /// Holds nothing. Whenever it is asked, it comes in to read under the lock `a`, and says when it did and what it
+    /// read; when it is asked once more, it reads once more and leaves.
+    Read,
 }
 
 /// How many locks a process waits for, `m0` and so on.
@@ -74,6 +77,12 @@ impl Process {
     pub(crate) fn waiting(bed: &Bed, session_timeout: Duration) -> Self {
         let addr = bed.server().addr();
         Self::start_as(addr, bed, Part::Wait, session_timeout, [Duration::ZERO; 2], "none")
+    }
+
+    /// Starts one that reads the data of a node below the root, whenever it is asked.
+    pub(crate) fn reading(bed: &Bed, node: &str) -> Self {
+        let (addr, timeout) = (bed.server().addr(), Duration::from_secs(20));
+        Self::start_as(addr, bed, Part::Read, timeout, [Duration::ZERO; 2], node)
     }
 
     fn start_as(
@@ -201,6 +210,10 @@ fn child() {
     if part == format!("{:?}", Part::Body) {
         return body(session);
     }
+    if part == format!("{:?}", Part::Read) {
+        let state = said("ZKLOCK_ROOT") + &said("ZKLOCK_LOCKS");
+        return reads(&session, &said("ZKLOCK_SERVERS"), &state);
+    }
     let held = if said("ZKLOCK_LOCKS") == "all" {
         block_on(all(&session, options)).into_iter().map(|(_, held)| held).collect()
     } else {
@@ -238,6 +251,21 @@ fn child() {
     drop(held);
     block_on(session.close());
     std::process::exit(0);
+}
+
+/// Reads the data of a node, each time that it is told to.
+fn reads(session: &Session, servers: &str, state: &str) {
+    let (lock, mut asked) = (session.rw_lock("a").unwrap(), stdin().lines());
+    let mut raw = RawClient::connect(servers, PATIENCE).unwrap();
+    println!("\nheld");
+    while asked.next().is_some() {
+        let guard = lock.blocking_read().unwrap();
+        println!("\nread {}", monotonic_ns());
+        println!("\nstate {}", String::from_utf8(raw.data(state).unwrap()).unwrap());
+        asked.next();
+        println!("\nstate {}", String::from_utf8(raw.data(state).unwrap()).unwrap());
+        guard.blocking_release().unwrap();
+    }
 }
 
 /// Runs a body that never ends, and says what became of it.
