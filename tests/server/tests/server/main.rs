@@ -50,6 +50,7 @@ mod noticed;
 mod outside;
 mod panics;
 mod permits_deleted;
+mod permits_in_silence;
 mod process;
 mod queue;
 mod queueing;
