@@ -1,13 +1,15 @@
 //! Three servers, some of which are cut off or gone, on a busy day.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use zklock::{Event, LockOptions, Observer, Session};
+use tokio::task::JoinSet;
+use zklock::{Event, LockError, LockOptions, MutexGuard, Observer, Session};
 use zklock_test_support::{Control, Ensemble, Proxy, RawClient, ZooKeeper, monotonic_ns};
 
-use crate::bed::{Bed, TICK, acquiring, soon, until};
+use crate::bed::{Bed, PATIENCE, TICK, acquiring, soon, until};
 use crate::kinds::{KINDS, NEXT, Wait};
 use crate::process::{Part, Process};
 
@@ -210,44 +212,137 @@ impl Observer for Diverged {
     }
 }
 
+/// One of three servers shows nodes ahead of all others in the queue of the lock `a` that its leader does not know.
+struct Strays {
+    bed: Bed,
+    nodes: Vec<String>,
+    leader: usize,
+    /// A session on the leader.
+    elsewhere: Session,
+    /// A session that reaches the other servers only [through this](Strays::proxy), and what it is told.
+    session: Session,
+    told: mpsc::UnboundedReceiver<(Arc<str>, String)>,
+    /// To the leader; nobody comes through before it heals.
+    proxy: Proxy,
+}
+
+impl Strays {
+    async fn new(count: usize) -> Self {
+        let hour = Duration::from_secs(3600);
+        let bed = Bed::three(ZooKeeper::builder().direct().container_check(hour));
+        let ensemble = bed.ensemble();
+        let [leader, follower] = [ensemble.leader(), ensemble.followers()[0]];
+        let elsewhere = bed.session().await;
+        // Later nodes have greater numbers.
+        for _ in 0..count {
+            elsewhere.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+        }
+        let node = |number| {
+            bed.path(&format!("a/_c_00000000-0000-4000-8000-{number:012}-lock-{number:010}"))
+        };
+        let nodes: Vec<_> = (0..count).map(node).collect();
+        ensemble.server(follower).kill();
+        nodes.iter().for_each(|node| ensemble.server(follower).plant(node));
+        ensemble.restart(follower);
+
+        // The first connections go to the one server that shows them.
+        let proxy = bed.proxy();
+        proxy.set_upstream(ensemble.server(leader).socket_addr());
+        proxy.refuse(true);
+        let (sender, told) = mpsc::unbounded_channel();
+        let servers = format!("{},{}", ensemble.server(follower).addr(), proxy.addr());
+        let builder = bed.builder_at(&servers).session_timeout(SESSION_TIMEOUT);
+        let builder = builder.observer(Arc::new(Diverged(sender)));
+        let session = bed.adopt(builder.connect().await.unwrap());
+        Strays { bed, nodes, leader, elsewhere, session, told, proxy }
+    }
+}
+
 /// What else the session does on the server that shows these nodes hides them from nobody.
 async fn who_waits_for_strays_goes_on_by_another_server(count: usize) {
-    let hour = Duration::from_secs(3600);
-    let bed = Bed::three(ZooKeeper::builder().direct().container_check(hour));
-    let ensemble = bed.ensemble();
-    let [leader, follower] = [ensemble.leader(), ensemble.followers()[0]];
-    let elsewhere = bed.session().await;
-    // Later nodes have greater numbers.
-    for _ in 0..count {
-        elsewhere.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
-    }
-    let stray =
-        |number| bed.path(&format!("a/_c_00000000-0000-4000-8000-{number:012}-lock-{number:010}"));
-    let strays: Vec<_> = (0..count).map(stray).collect();
-    ensemble.server(follower).kill();
-    strays.iter().for_each(|stray| ensemble.server(follower).plant(stray));
-    ensemble.restart(follower);
-
-    // The first connections go to the one server that shows them.
-    let proxy = bed.proxy();
-    proxy.set_upstream(ensemble.server(leader).socket_addr());
-    proxy.refuse(true);
-    let (sender, mut told) = mpsc::unbounded_channel();
-    let servers = format!("{},{}", ensemble.server(follower).addr(), proxy.addr());
-    let builder = bed.builder_at(&servers).session_timeout(SESSION_TIMEOUT);
-    let builder = builder.observer(Arc::new(Diverged(sender)));
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let Strays { bed, nodes, elsewhere, session, mut told, proxy, .. } = Strays::new(count).await;
     let busy = bed.busy_while_broken(&[&session]).await;
     let held = soon("another", acquiring(&session, "other")).await.unwrap();
     let waiting = acquiring(&session, "a");
     let (lock, told) = soon("it is told", told.recv()).await.unwrap();
-    assert!(&*lock == "a" && strays.contains(&told), "{lock}: {told}");
+    assert!(&*lock == "a" && nodes.contains(&told), "{lock}: {told}");
     assert!(held.is_valid());
     proxy.heal();
     let guard = soon("the lock", waiting).await.unwrap();
     assert!(elsewhere.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
     guard.release().await.unwrap();
     held.release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
+/// More acquires at once than one connection takes.
+const AT_ONCE: usize = 16;
+
+/// In which ZooKeeper sessions these locks are held.
+fn owners(bed: &Bed, held: &[MutexGuard]) -> BTreeSet<i64> {
+    let holds = |path: &String| held.iter().any(|guard| guard.node_path() == path);
+    let sessions = bed.server().sessions().into_iter();
+    sessions.filter(|one| one.ephemerals.iter().any(holds)).map(|one| one.id).collect()
+}
+
+/// Takes so many locks at once that they are held on several connections.
+async fn held_on_several(
+    bed: &Bed,
+    session: &Session,
+    name: &str,
+) -> (Vec<MutexGuard>, BTreeSet<i64>) {
+    let mut held = Vec::new();
+    loop {
+        let numbers = held.len()..held.len() + AT_ONCE;
+        let asked: Vec<_> =
+            numbers.map(|number| acquiring(session, &format!("{name}{number}"))).collect();
+        for asked in asked {
+            held.push(soon("all locks", asked).await.unwrap());
+        }
+        let owners = owners(bed, &held);
+        if owners.len() > 1 {
+            return (held, owners);
+        }
+        assert!(held.len() < 20 * AT_ONCE, "all are held on one connection");
+    }
+}
+
+/// Only one of them finds out. Guards stay valid on each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_connection_of_a_busy_session_leaves_the_server_that_shows_a_stray() {
+    let Strays { bed, nodes, leader, session, mut told, proxy, .. } = Strays::new(1).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
+    let (held, before) = held_on_several(&bed, &session, "before").await;
+    let waiting = acquiring(&session, "a");
+    let (_, told) = soon("it is told", told.recv()).await.unwrap();
+    assert_eq!(told, nodes[0]);
+    // No other server can be reached, and nothing is granted on any connection.
+    let start = Instant::now();
+    loop {
+        let mut asked = JoinSet::new();
+        for number in 0..AT_ONCE {
+            let mutex = session.mutex(format!("between{number}")).unwrap();
+            asked.spawn(async move { mutex.acquire_timeout(SESSION_TIMEOUT / 8).await.map(drop) });
+        }
+        let has_left = |asked: &Result<(), LockError>| {
+            let error = asked.as_ref().err();
+            error.is_some_and(|error| format!("{error:#}").contains(&told))
+        };
+        if asked.join_all().await.iter().all(has_left) {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "it is used on another connection");
+    }
+    assert!(held.iter().all(|guard| guard.is_valid()));
+    proxy.heal();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    let (others, after) = held_on_several(&bed, &session, "after").await;
+    let is_on_the_leader = |id: &i64| whose(bed.ensemble(), leader..=leader, *id).is_some();
+    assert!(after.is_disjoint(&before) && after.iter().all(is_on_the_leader), "{after:?}");
+    for guard in held.into_iter().chain(others) {
+        guard.release().await.unwrap();
+    }
     drop(busy);
     bed.end().await;
 }
