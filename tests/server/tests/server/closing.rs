@@ -1,4 +1,5 @@
-//! What a session leaves behind when it is closed or dropped: nothing.
+//! What a session leaves behind when it is closed or dropped: nothing. On a busy day; what ends with its session, or
+//! outlives it, has the traffic beside it.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ async fn no_session_is_left(bed: &Bed, start: Instant) {
 #[tokio::test]
 async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node() {
     let bed = Bed::shared("exits");
+    let busy = bed.busy(&[]).await;
     for _ in 0..3 {
         let mut process = Process::start(&bed, Part::Leave, LONG);
         assert!(process.wait().success());
@@ -37,6 +39,7 @@ async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node(
             .await
             .unwrap();
     }
+    drop(busy);
     bed.end().await;
 }
 
@@ -44,6 +47,7 @@ async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node(
 async fn closing_waits_for_every_deletion_and_ends_the_session() {
     let bed = Bed::shared("close-many");
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let busy = bed.busy_while_broken(&[&session]).await;
     let id = session.zookeeper_session().unwrap().id;
     let mut guards = Vec::new();
     for lock in 0..50 {
@@ -63,6 +67,7 @@ async fn closing_waits_for_every_deletion_and_ends_the_session() {
         assert_eq!(bed.contenders(&format!("l{lock}")).len(), 0);
     }
     assert!(session.mutex("a").unwrap().acquire().await.unwrap_err().is_closing());
+    drop(busy);
     bed.end().await;
 }
 
@@ -71,8 +76,10 @@ async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
     let bed = Bed::shared("close-delayed");
     let proxy = bed.proxy();
     let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    let busy = bed.busy_while_broken(&[&session]).await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let deletion = proxy.on(Matcher::request(OpCode::Delete), Action::Hold);
+    let deletion = Matcher::request(OpCode::Delete).path(guard.node_path());
+    let deletion = proxy.on(deletion, Action::Hold);
     drop(guard);
     let mut closing = std::pin::pin!(session.close());
     // Longer than closing waits for a goodbye, and shorter than it waits for deletions.
@@ -81,6 +88,7 @@ async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
     deletion.release();
     closing.await;
     assert_eq!(bed.contenders("a").len(), 0);
+    drop(busy);
     bed.end().await;
 }
 
@@ -89,11 +97,12 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     let bed = Bed::own();
     let proxy = bed.proxy();
     let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    let busy = bed.busy(&[]).await;
     let opening = proxy.on(Matcher::reply(OpCode::Connect), Action::Hold);
     // So many at once are under way that another connection is opened for those to come.
     let creating = proxy.on(Matcher::request(OpCode::Create2), Action::Hold);
     let acquiring: Vec<_> = (0..20).map(|lock| acquiring(&session, &format!("l{lock}"))).collect();
-    until("another session", || (bed.server().sessions().len() == 2).then_some(())).await;
+    until("another session", || (opening.hits() == 1).then_some(())).await;
     creating.release();
     for guard in acquiring {
         soon("the lock", guard).await.unwrap().release().await.unwrap();
@@ -105,6 +114,7 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     opening.release();
     let start = Instant::now();
     closing.await;
+    drop(busy);
     no_session_is_left(&bed, start).await;
     bed.end().await;
 }
@@ -114,6 +124,7 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
 async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
     let bed = Bed::own();
     let proxy = bed.proxy();
+    let busy = bed.busy(&[]).await;
     let looking = proxy.on(Matcher::reply(OpCode::Exists), Action::Hold);
     let ending = proxy.on(Matcher::request(OpCode::CloseSession), Action::Hold);
     let servers = format!("{}/no/such/node", proxy.addr());
@@ -128,6 +139,7 @@ async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
     assert!(early.is_err() && ending.hits() == 1, "closed with a session left behind");
     ending.release();
     closing.await;
+    drop(busy);
     no_session_is_left(&bed, start).await;
     bed.end().await;
 }
@@ -156,6 +168,7 @@ async fn closing_frees_what_is_held_and_who_waits_elsewhere_gets_it_at_once() {
 async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
     let bed = Bed::shared("drain");
     let (draining, other) = (bed.session().await, bed.session().await);
+    let busy = bed.busy_while_broken(&[&draining, &other]).await;
     let mine = draining.mutex("mine").unwrap().acquire().await.unwrap();
     let theirs = other.mutex("theirs").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn({
@@ -164,11 +177,13 @@ async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
     });
     bed.until_contenders("theirs", 2).await;
     let left = draining.drain(Duration::from_millis(50)).await;
-    assert_eq!(left.iter().map(|held| &*held.lock).collect::<Vec<_>>(), ["mine"]);
+    let left = left.iter().map(|held| &*held.lock).filter(|lock| !lock.starts_with("busy/"));
+    assert_eq!(left.collect::<Vec<_>>(), ["mine"]);
     assert!(soon("an error", waiting).await.unwrap().unwrap_err().is_closing());
     bed.until_contenders("theirs", 1).await;
     assert!(mine.is_valid());
     mine.release().await.unwrap();
+    drop(busy);
     assert!(draining.drain(LONG).await.is_empty());
     theirs.release().await.unwrap();
     bed.end().await;
@@ -177,6 +192,7 @@ async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
 #[tokio::test]
 async fn a_session_that_is_dropped_closes_in_the_background() {
     let bed = Bed::shared("dropped");
+    let busy = bed.busy(&[]).await;
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
     let id = session.zookeeper_session().unwrap().id;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
@@ -184,6 +200,7 @@ async fn a_session_that_is_dropped_closes_in_the_background() {
     assert!(guard.is_valid());
     drop(guard);
     until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
+    drop(busy);
     bed.end().await;
 }
 
@@ -191,6 +208,7 @@ async fn a_session_that_is_dropped_closes_in_the_background() {
 async fn a_session_that_looks_for_a_server_in_vain_closes_at_once() {
     let bed = Bed::own();
     let session = bed.builder().session_timeout(Duration::from_secs(2)).connect().await.unwrap();
+    let busy = bed.busy_while_broken(&[&session]).await;
     bed.server().kill();
     until("no session", || session.zookeeper_session().is_none().then_some(())).await;
     let (control, start) = (Control::timers(), Instant::now());
@@ -198,6 +216,7 @@ async fn a_session_that_looks_for_a_server_in_vain_closes_at_once() {
     // Nobody can have opened one: there is nothing to wait for, and it would be for five seconds.
     control.within("closed in vain", start.elapsed(), Duration::ZERO);
     bed.server().restart();
+    drop(busy);
     bed.end().await;
 }
 
@@ -205,6 +224,7 @@ async fn a_session_that_looks_for_a_server_in_vain_closes_at_once() {
 async fn a_session_whose_server_is_gone_closes_in_time() {
     let bed = Bed::own();
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let busy = bed.busy_while_broken(&[]).await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     bed.server().kill();
     drop(guard);
@@ -220,5 +240,6 @@ async fn a_session_whose_server_is_gone_closes_in_time() {
         assert!(matches!(deleted, Ok(()) | Err(RawError::Code(-101))), "{deleted:?}");
     }
     raw.close().unwrap();
+    drop(busy);
     bed.end().await;
 }

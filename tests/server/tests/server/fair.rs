@@ -1,4 +1,4 @@
-//! First come, first served.
+//! First come, first served, on a busy day.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,6 +50,7 @@ fn fair() -> LockOptions {
 async fn in_order(root: &str, lock: impl Fn(&Session) -> AnyLock, batches: usize) {
     let bed = Bed::shared(root);
     let (other, session) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&session]).await;
     let held = lock(&other).acquire().await.unwrap();
     let lock = lock(&session);
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -72,6 +73,7 @@ async fn in_order(root: &str, lock: impl Fn(&Session) -> AnyLock, batches: usize
     let order = order.lock().unwrap().clone();
     let inversions = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
     assert_eq!((inversions, order.len()), (0, AT_ONCE * batches), "{order:?}");
+    drop(busy);
     bed.end().await;
 }
 
@@ -179,6 +181,7 @@ async fn fair_acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
     const ROUNDS: u64 = 100;
     let bed = Bed::shared("fair-new");
     let (other, session) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&session]).await;
     let mut turned_round = Vec::new();
     for round in 0..ROUNDS {
         let name = format!("{round}/lock");
@@ -211,5 +214,6 @@ async fn fair_acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
         }
     }
     assert!(turned_round.is_empty(), "{} of {ROUNDS}: {turned_round:?}", turned_round.len());
+    drop(busy);
     bed.end().await;
 }

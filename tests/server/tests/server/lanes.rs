@@ -105,6 +105,7 @@ async fn a_connection_that_is_down_is_passed_over_while_another_is_up() {
     let bed = Bed::shared("lane-down");
     let proxy = bed.proxy();
     let (session, first) = of_two_connections(&bed, &proxy).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let away = proxy.on(Matcher::request(OpCode::Connect), Action::Drop);
     proxy.cut_session(first, Cut::Reset);
     until("it is down", || (session.state() == SessionState::Suspended).then_some(())).await;
@@ -114,6 +115,7 @@ async fn a_connection_that_is_down_is_passed_over_while_another_is_up() {
     looks(&session).await;
     away.release();
     until("it is up", || (session.state() == SessionState::Connected).then_some(())).await;
+    drop(busy);
     bed.end().await;
 }
 

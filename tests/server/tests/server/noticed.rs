@@ -86,10 +86,12 @@ async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew(
     let bed = Bed::shared("granted-anew");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let mutex = session.mutex("numbered").unwrap().with_driver(Numbered::dlock());
+    let list = Matcher::reply(OpCode::GetChildren).path(&bed.path("numbered")).first(1);
     mutex.acquire().await.unwrap().release().await.unwrap();
     for _ in 0..3 {
-        let unheard = proxy.on(Matcher::reply(OpCode::GetChildren).first(1), Action::Drop);
+        let unheard = proxy.on(list.clone(), Action::Drop);
         let asking = mutex.clone();
         let asking = tokio::spawn(async move { asking.acquire_timeout(3 * HEARTBEAT).await });
         until("the list is lost", || (unheard.hits() == 1).then_some(())).await;
@@ -98,10 +100,12 @@ async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew(
         other.delete(&path).unwrap();
         other.create(&path, b"", CreateMode::Ephemeral).unwrap();
         let refused = soon("the answer", asking).await.unwrap();
-        assert!(refused.is_err_and(|error| error.is_busy()), "{path} is held by another");
+        let is_busy = refused.as_ref().is_err_and(|error| error.is_busy());
+        assert!(is_busy, "{path} is held by another: {refused:?}");
         other.close().unwrap();
         unheard.release();
     }
+    drop(busy);
     bed.end().await;
 }
 
@@ -146,7 +150,9 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     const T: Duration = Duration::from_secs(12);
     Bed::measured("granted-late", async |bed| {
         let (proxy, control) = (bed.proxy(), Control::timers());
-        let session = bed.session_of_through(T, &proxy).await;
+        let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
+        let session = bed.adopt(builder.connect().await.unwrap());
+        let busy = bed.busy_in_one_lane_while_broken(&[&session]).await;
         let mutex = session.mutex("a").unwrap().with_driver(OneNode);
         soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
         bed.keep_directory("a");
@@ -184,6 +190,7 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
         other.close().unwrap();
         acquired.await.unwrap().release().await.unwrap();
         looks.abort();
+        drop(busy);
         bed.end().await;
         left.into_iter().collect()
     })
@@ -199,6 +206,8 @@ async fn nobody_enters_by_a_question_that_was_not_answered() {
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
     let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    // Beside it: with answers to its own commits it would be granted the lock before it asks.
+    let busy = bed.busy(&[]).await;
     // Whoever waits for a mutex watches its own node.
     let [lock, theirs] = [&session, &other].map(|session| session.rw_lock("a").unwrap());
     let beside = session.mutex("b").unwrap();
@@ -226,7 +235,7 @@ async fn nobody_enters_by_a_question_that_was_not_answered() {
     let guard = acquired.await.unwrap();
     let nodes = bed.below(&bed.path("a"));
     assert!(nodes.iter().any(|node| node == guard.node_path()) || !guard.is_valid(), "{nodes:?}");
-    drop(guard);
+    drop((guard, busy));
     bed.end().await;
 }
 
@@ -350,6 +359,7 @@ async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost(
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let proxy = bed.proxy();
     let (first, second) = (bed.session_of(LONG).await, bed.session_of_through(LONG, &proxy).await);
+    let busy = bed.busy_while_broken(&[&second]).await;
     for kind in [Kind::Mutex, Kind::Fair] {
         let ahead = kind.acquire(&first).await;
         let below = format!("{}/", bed.path(kind.name()));
@@ -368,6 +378,7 @@ async fn a_deletion_is_known_at_once_to_who_waited_when_its_connection_was_lost(
         let took = lost(kind, &held, Instant::now()).await;
         control.within(&format!("{kind:?} deleted after a reconnect"), took, Duration::ZERO);
     }
+    drop(busy);
     bed.end().await;
 }
 
