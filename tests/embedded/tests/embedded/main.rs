@@ -20,6 +20,7 @@ mod fair;
 mod faults;
 mod fenced;
 mod foreign;
+mod handed_on;
 mod handoffs;
 mod hidden;
 mod hold;

@@ -28,6 +28,7 @@ mod expiry;
 mod fair;
 mod fenced;
 mod frozen;
+mod handed_on;
 mod hold;
 mod in_time;
 mod inside;
