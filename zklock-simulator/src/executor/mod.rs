@@ -2,6 +2,7 @@
 
 mod alarms;
 mod process;
+mod standing;
 mod timer;
 mod trace;
 mod world;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use zklock_core::base::caller;
 
+use crate::executor::standing::Standing;
 use crate::executor::world::World;
 
 /// The number of a simulated process.
@@ -40,6 +41,7 @@ pub(super) fn set_current(task: Option<(ProcessId, u32)>) {
 pub struct Process {
     world: Arc<World>,
     id: ProcessId,
+    standing: Arc<Standing>,
 }
 
 impl fmt::Debug for Process {
@@ -49,8 +51,8 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    pub(super) fn new(world: Arc<World>, id: ProcessId) -> Self {
-        Process { world, id }
+    pub(super) fn new(world: Arc<World>, id: ProcessId, standing: Arc<Standing>) -> Self {
+        Process { world, id, standing }
     }
 
     /// Which it is.
@@ -95,7 +97,7 @@ impl Process {
 
     /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
-        self.world.is_paused(self.id)
+        self.standing.is_paused()
     }
 
     /// Ends it for good, as SIGKILL does: it is no more alive, then its tasks are dropped. What they
@@ -107,12 +109,17 @@ impl Process {
 
     /// Whether it has not crashed.
     pub fn is_alive(&self) -> bool {
-        self.world.is_alive(self.id)
+        !self.standing.is_crashed() && !self.world.has_ended()
+    }
+
+    /// Whether it has not crashed, and does not stand still.
+    pub fn runs(&self) -> bool {
+        self.is_alive() && !self.is_paused()
     }
 
     /// Makes its clock run fast by so many millionths, or slow where it is negative.
     pub fn set_drift(&self, millionths: i32) {
-        self.world.set_drift(self.id, millionths);
+        self.standing.set_drift(self.world.now(), millionths);
     }
 
     /// Sets its wall clock ahead of those of the servers by so many microseconds, or behind where it is negative.
@@ -127,12 +134,13 @@ impl Process {
 
     /// What its clock shows, in nanoseconds.
     pub fn nanos(&self) -> u64 {
-        self.world.local_nanos(self.id)
+        self.world.look();
+        self.standing.nanos(self.world.now())
     }
 
     /// The moment of the world at which its clock shows this, in microseconds, rounded up.
     pub fn moment(&self, nanos: u64) -> u64 {
-        self.world.moment(self.id, nanos)
+        self.standing.moment(nanos)
     }
 
     /// How many tasks it has.

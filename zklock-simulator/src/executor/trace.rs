@@ -18,10 +18,6 @@ impl Trace {
         }
     }
 
-    pub(super) fn has_lines(&self) -> bool {
-        self.lines.is_some()
-    }
-
     pub(super) fn say(&mut self, now: u64, line: &str) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>7}.{:03} ms  {line}", now / 1_000, now % 1_000));

@@ -4,13 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use crate::chooser::{Choice, Chooser};
 use crate::executor::alarms::{Alarm, AlarmId, Alarms};
 use crate::executor::process::{Process, ProcessId, current_task, set_current};
+use crate::executor::standing::Standing;
 use crate::executor::timer::Timer;
 use crate::executor::trace::Trace;
 
@@ -32,14 +33,25 @@ const ORDER: u32 = 1;
 ///
 /// It must be shared between threads to satisfy the bounds of wakers, but one thread uses it. Its
 /// lock is never held while anything is polled, woken, called or dropped.
-pub struct World(Mutex<Core>, u64);
+pub struct World {
+    core: Mutex<Core>,
+    /// Which world it is.
+    number: u64,
+    /// Whether somebody reads the timeline.
+    has_lines: bool,
+    /// In microseconds. It changes under the lock, and everybody looks at it.
+    now: AtomicU64,
+    /// How often clocks were looked at in this step.
+    looks: AtomicU32,
+    /// The task that looked at its clock again and again, and let nobody else run.
+    spins: OnceLock<&'static str>,
+    ended: AtomicBool,
+}
 
 /// How many worlds there were. Nothing in a world depends on its number.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
 struct Core {
-    /// In microseconds.
-    now: u64,
     chooser: Chooser,
     tasks: Vec<Option<Task>>,
     /// What is to be polled: the round, and the task. Who is woken is ready in the next round; within
@@ -52,30 +64,20 @@ struct Core {
     unique: u64,
     polls: u64,
     panics: u32,
-    /// How often clocks were looked at in this step.
-    looks: u32,
-    /// The task that looked at its clock again and again, and let nobody else run.
-    spins: Option<&'static str>,
     trace: Trace,
-    ended: bool,
     /// Who waits until something is ready.
     idle: Option<Waker>,
 }
 
-#[derive(Default)]
 struct Group {
-    crashed: bool,
-    paused: bool,
+    standing: Arc<Standing>,
     pauses: u32,
     parked: Vec<u32>,
     tasks: usize,
-    drift: i64,
     /// How far its wall clock is ahead, in microseconds.
     ahead: i64,
     /// Those of its tasks that have chosen something, in the order in which they began to.
     choosing: Vec<u32>,
-    /// Where it was when its rate was set: a moment of the world, and what the clock showed.
-    rated: (u64, u64),
 }
 
 struct Task {
@@ -115,7 +117,7 @@ impl Core {
             return;
         }
         let process = &mut self.processes[task.process.0 as usize];
-        if process.paused {
+        if process.standing.is_paused() {
             process.parked.push(id);
             return;
         }
@@ -136,11 +138,10 @@ impl Core {
         (process.0 + 1) * 100 + place.min(99) as u32
     }
 
-    /// Whoever is polled looks at its clock without end.
-    fn notice_spin(&mut self) {
-        self.looks = 0;
+    /// The name of the task that is polled, which looks at its clock without end.
+    fn name_of_current(&self) -> &'static str {
         let task = current_task().and_then(|(_, task)| self.tasks.get(task as usize)?.as_ref());
-        self.spins = self.spins.or(task.map(|task| task.name)).or(Some("no task"));
+        task.map_or("no task", |task| task.name)
     }
 
     fn process(&self, id: ProcessId) -> &Group {
@@ -149,18 +150,6 @@ impl Core {
 
     fn process_mut(&mut self, id: ProcessId) -> &mut Group {
         &mut self.processes[id.0 as usize]
-    }
-}
-
-impl Group {
-    fn nanos(&self, now: u64) -> u64 {
-        let (moment, nanos) = self.rated;
-        let since = now.saturating_sub(moment);
-        if self.drift == 0 {
-            return nanos.saturating_add(since.saturating_mul(1_000));
-        }
-        let ahead = i128::from(since) * i128::from(self.drift) / 1_000;
-        (i128::from(nanos) + i128::from(since) * 1_000 + ahead) as u64
     }
 }
 
@@ -179,7 +168,6 @@ impl World {
     /// An empty world, at the moment 0. It keeps lines for a timeline if it is told to.
     pub fn new(chooser: Chooser, lines: bool) -> Arc<Self> {
         let core = Mutex::new(Core {
-            now: 0,
             chooser,
             tasks: Vec::with_capacity(256),
             ready: Vec::new(),
@@ -189,27 +177,27 @@ impl World {
             unique: 0,
             polls: 0,
             panics: 0,
-            looks: 0,
-            spins: None,
             trace: Trace::new(lines),
-            ended: false,
             idle: None,
         });
-        Arc::new(World(core, WORLDS.fetch_add(1, Ordering::Relaxed)))
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        let (now, looks, spins) = (AtomicU64::new(0), AtomicU32::new(0), OnceLock::new());
+        let ended = AtomicBool::new(false);
+        Arc::new(World { core, number, has_lines: lines, now, looks, spins, ended })
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Which world it is.
     pub(super) fn number(&self) -> u64 {
-        self.1
+        self.number
     }
 
     /// The moment, in microseconds since the world began.
     pub fn now(&self) -> u64 {
-        self.lock().now
+        self.now.load(Ordering::Relaxed)
     }
 
     /// Picks one of so many alternatives, of which 0 is the harmless one.
@@ -240,11 +228,10 @@ impl World {
 
     /// Adds a line to the timeline, if somebody reads it.
     pub fn say(&self, line: impl FnOnce() -> String) {
-        if self.lock().trace.has_lines() {
+        if self.has_lines {
             let line = line();
-            let mut core = self.lock();
-            let now = core.now;
-            core.trace.say(now, &line);
+            let now = self.now();
+            self.lock().trace.say(now, &line);
         }
     }
 
@@ -253,14 +240,21 @@ impl World {
         let mut core = self.lock();
         let id = ProcessId(core.processes.len() as u32);
         // No clock begins at its origin.
-        let rated = (0, 1_000_000_000_000);
-        core.processes.push(Group { rated, ..Group::default() });
-        Process::new(self.clone(), id)
+        let standing = Arc::new(Standing::new(1_000_000_000_000));
+        core.processes.push(Group {
+            standing: standing.clone(),
+            pauses: 0,
+            parked: Vec::new(),
+            tasks: 0,
+            ahead: 0,
+            choosing: Vec::new(),
+        });
+        Process::new(self.clone(), id, standing)
     }
 
     pub(super) fn spawn(self: &Arc<Self>, process: ProcessId, name: &'static str, work: Work) {
         let mut core = self.lock();
-        if core.ended || core.process(process).crashed {
+        if self.has_ended() || core.process(process).standing.is_crashed() {
             drop(core);
             drop(work);
             return;
@@ -275,7 +269,7 @@ impl World {
     pub(super) fn pause(&self, id: ProcessId) {
         let mut core = self.lock();
         let core = &mut *core;
-        core.processes[id.0 as usize].paused = true;
+        core.processes[id.0 as usize].standing.set_paused(true);
         core.processes[id.0 as usize].pauses += 1;
         let tasks = &core.tasks;
         let runs = |task: u32| tasks[task as usize].as_ref().is_some_and(|task| task.process == id);
@@ -288,7 +282,7 @@ impl World {
     pub(super) fn resume(&self, id: ProcessId) {
         let mut core = self.lock();
         let process = core.process_mut(id);
-        process.paused = false;
+        process.standing.set_paused(false);
         for task in std::mem::take(&mut process.parked) {
             if let Some(Some(slot)) = core.tasks.get_mut(task as usize) {
                 slot.queued = false;
@@ -301,14 +295,10 @@ impl World {
         self.lock().process(id).pauses
     }
 
-    pub(super) fn is_paused(&self, id: ProcessId) -> bool {
-        self.lock().process(id).paused
-    }
-
     pub(super) fn crash(&self, id: ProcessId) {
         let mut dropped = Vec::new();
         let mut core = self.lock();
-        core.process_mut(id).crashed = true;
+        core.process(id).standing.crash();
         core.process_mut(id).tasks = 0;
         for slot in &mut core.tasks {
             if slot.as_ref().is_some_and(|task| task.process == id) {
@@ -319,9 +309,8 @@ impl World {
         drop(dropped);
     }
 
-    pub(super) fn is_alive(&self, id: ProcessId) -> bool {
-        let core = self.lock();
-        !core.ended && !core.process(id).crashed
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn tasks_of(&self, id: ProcessId) -> usize {
@@ -334,45 +323,25 @@ impl World {
         tasks.filter(|task| task.process == id).map(|task| task.name).collect()
     }
 
-    pub(super) fn set_drift(&self, id: ProcessId, millionths: i32) {
-        let mut core = self.lock();
-        let now = core.now;
-        let process = core.process_mut(id);
-        process.rated = (now, process.nanos(now));
-        process.drift = i64::from(millionths);
-    }
-
     pub(super) fn set_ahead(&self, id: ProcessId, micros: i64) {
         self.lock().process_mut(id).ahead = micros;
     }
 
     pub(super) fn wall(&self, id: ProcessId) -> i64 {
-        let core = self.lock();
-        let now = i64::try_from(core.now).unwrap_or(i64::MAX);
-        now.saturating_add(core.process(id).ahead)
+        let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
+        now.saturating_add(self.lock().process(id).ahead)
     }
 
-    pub(super) fn local_nanos(&self, id: ProcessId) -> u64 {
-        let mut core = self.lock();
-        core.looks += 1;
-        let nanos = core.process(id).nanos(core.now);
-        let spins = core.looks > LOOKS;
-        if spins {
-            core.notice_spin();
+    /// Somebody looks at a clock.
+    pub(super) fn look(&self) {
+        let looks = self.looks.load(Ordering::Relaxed) + 1;
+        self.looks.store(looks, Ordering::Relaxed);
+        if looks > LOOKS {
+            self.looks.store(0, Ordering::Relaxed);
+            self.spins.get_or_init(|| self.lock().name_of_current());
         }
-        drop(core);
         // No time passes within a poll, so it would go on for ever.
-        assert!(!spins, "a task looks at the clock again and again");
-        nanos
-    }
-
-    pub(super) fn moment(&self, id: ProcessId, nanos: u64) -> u64 {
-        let core = self.lock();
-        let process = core.process(id);
-        let (moment, rated) = process.rated;
-        let rate = 1_000_000 + i128::from(process.drift);
-        let since = i128::from(nanos.saturating_sub(rated)) * 1_000;
-        moment.saturating_add(u64::try_from((since + rate - 1) / rate).unwrap_or(u64::MAX))
+        assert!(looks <= LOOKS, "a task looks at the clock again and again");
     }
 
     /// Waits for a moment, in microseconds since the world began.
@@ -382,7 +351,8 @@ impl World {
 
     /// Calls at a moment. Those of the same moment are called in the order in which they were set.
     pub fn at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
-        self.lock().set(at, Alarm::Call(Box::new(call)));
+        let (at, call) = (at.max(self.now()), Alarm::Call(Box::new(call)));
+        self.lock().alarms.set(at, call);
     }
 
     pub(super) fn set_waker(&self, set: Option<AlarmId>, at: u64, waker: &Waker) -> AlarmId {
@@ -395,7 +365,7 @@ impl World {
             drop(old);
             return id;
         }
-        core.set(at, Alarm::Wake(waker.clone()))
+        core.alarms.set(at.max(self.now()), Alarm::Wake(waker.clone()))
     }
 
     /// Takes back what was to be woken.
@@ -425,15 +395,15 @@ impl World {
     pub fn advance(&self, to: u64) {
         let mut core = self.lock();
         let next = core.alarms.next().unwrap_or(u64::MAX);
-        core.now = core.now.max(to.min(next));
+        self.now.fetch_max(to.min(next), Ordering::Relaxed);
     }
 
     /// Polls one task, or lets the next moment come. False where there is nothing to come.
     pub fn step(&self) -> bool {
         let mut core = self.lock();
-        core.looks = 0;
+        self.looks.store(0, Ordering::Relaxed);
         if !core.ready.is_empty() {
-            let soon = core.alarms.next().is_some_and(|at| at <= core.now + SOON);
+            let soon = core.alarms.next().is_some_and(|at| at <= self.now() + SOON);
             let late = soon && core.chooser.seldom(ORDER, 2, LATE) == 1;
             if !late {
                 self.poll_one(core);
@@ -441,7 +411,7 @@ impl World {
             }
         }
         let Some((at, alarm)) = core.alarms.pop() else { return false };
-        core.now = core.now.max(at);
+        self.now.store(self.now().max(at), Ordering::Relaxed);
         drop(core);
         match alarm {
             Alarm::Wake(waker) => wake_up(waker),
@@ -459,9 +429,9 @@ impl World {
         task.queued = false;
         let process = task.process;
         let (Some(mut work), waker) = (task.work.take(), task.waker.clone()) else { return };
-        core.now += 1;
+        let now = self.now() + 1;
+        self.now.store(now, Ordering::Relaxed);
         core.polls += 1;
-        let now = core.now;
         core.trace.note(&[u64::from(id), now]);
         drop(core);
         set_current(Some((process, id)));
@@ -509,7 +479,7 @@ impl World {
     /// The name of the task, if there is one, that looked at its clock again and again within one poll. It panicked
     /// there.
     pub fn spins(&self) -> Option<&'static str> {
-        self.lock().spins
+        self.spins.get().copied()
     }
 
     /// A digest of all that happened so far.
@@ -530,7 +500,7 @@ impl World {
     /// Ends it: drops all tasks and timers. It stands still after that.
     pub fn end(&self) {
         let mut core = self.lock();
-        core.ended = true;
+        self.ended.store(true, Ordering::Relaxed);
         core.ready.clear();
         drop(core);
         loop {
@@ -542,11 +512,5 @@ impl World {
             }
             drop(rest);
         }
-    }
-}
-
-impl Core {
-    fn set(&mut self, at: u64, alarm: Alarm) -> AlarmId {
-        self.alarms.set(at.max(self.now), alarm)
     }
 }

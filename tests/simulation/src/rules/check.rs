@@ -59,7 +59,7 @@ impl Ledger {
         let mut taken = [(0, 0); MOST_LOCKS];
         for held in state.held.values_mut() {
             // Who stands still does nothing.
-            if held.entry.process.is_paused() || !held.entry.process.is_alive() {
+            if !held.entry.process.runs() {
                 continue;
             }
             let valid = held.entry.view.is_valid();

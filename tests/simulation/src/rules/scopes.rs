@@ -98,8 +98,7 @@ impl Scopes {
     /// Notes which of them are lost by now.
     pub(super) fn lose(&mut self, now: u64, losses: &mut BTreeMap<u64, u64>) {
         for scope in self.all.values_mut().filter(|scope| scope.lost.is_none()) {
-            let runs = scope.process.is_alive() && !scope.process.is_paused();
-            if runs && !scope.view.is_valid() {
+            if scope.process.runs() && !scope.view.is_valid() {
                 scope.lost = Some(now);
                 losses.entry(scope.view.fencing_token().czxid()).or_insert(now);
             }
@@ -307,14 +306,13 @@ impl Ledger {
         let others = state.scopes.all.values().filter(|scope| {
             scope.lock == entry.lock && scope.around.is_none() && !(reads && scope.reads)
         });
-        let mut valid = others.filter(|scope| {
-            scope.view.fencing_token() != token
-                && scope.process.is_alive()
-                && !scope.process.is_paused()
-                && scope.view.is_valid()
-        });
-        let beside = valid
-            .find(|scope| self.gone(scope.view.node_path(), scope.view.fencing_token()).is_none());
+        let is_valid = |scope: &&Scope| {
+            scope.view.fencing_token() != token && scope.process.runs() && scope.view.is_valid()
+        };
+        let is_there = |scope: &&Scope| {
+            self.gone(scope.view.node_path(), scope.view.fencing_token()).is_none()
+        };
+        let beside = others.filter(is_valid).find(is_there);
         let what =
             beside.map(|scope| format!("{who} got {path}, beside {}", scope.view.node_path()));
         drop(state);
@@ -326,10 +324,7 @@ impl Ledger {
     /// What is nested is valid as long as the outermost guard is, or would be.
     pub(super) fn nested(&self, state: &State, now: u64) -> Option<(Rule, String)> {
         let scopes = &state.scopes;
-        let mut running = scopes
-            .all
-            .values()
-            .filter(|scope| scope.process.is_alive() && !scope.process.is_paused());
+        let mut running = scopes.all.values().filter(|scope| scope.process.runs());
         running.find_map(|scope| {
             let (outermost, path) = (scopes.outermost(scope), scope.view.node_path());
             let valid = scope.view.is_valid();
