@@ -381,7 +381,7 @@ impl Ensemble {
         self.0.look(|machine| {
             let mut lives = machine.journal.lives().iter().rev();
             let is_it =
-                |life: &&Life| life.path == path && czxid.is_none_or(|czxid| life.czxid == czxid);
+                |life: &&Life| czxid.is_none_or(|czxid| life.czxid == czxid) && *life.path == *path;
             lives.find(is_it).cloned()
         })
     }
@@ -436,7 +436,7 @@ impl Ensemble {
     /// Whether a node at this path has gone since then.
     pub fn has_gone(&self, path: &str, since: u64) -> bool {
         self.0.look(|machine| {
-            let mut lives = machine.journal.lives().iter().rev().filter(|life| life.path == path);
+            let mut lives = machine.journal.lives().iter().rev().filter(|life| *life.path == *path);
             lives.any(|life| life.gone.is_some_and(|(at, _)| at >= since))
         })
     }

@@ -68,7 +68,7 @@ impl Ensemble {
             let is_so = |life: &&Life| match life.gone {
                 Some((at, Gone::Deleted { by })) => {
                     let is_here = |session| machine.is_of(session, process);
-                    is_here(by) && !is_here(life.owner) && at >= since && life.path == path
+                    is_here(by) && !is_here(life.owner) && at >= since && *life.path == *path
                 }
                 _ => false,
             };

@@ -1,15 +1,16 @@
 //! What the servers did, for those who judge: the ensemble's own history.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::meddle::INTERFERENCE;
-use super::txn::{CONTAINER, Change, Txn};
+use super::txn::{CONTAINER, Change, Path, Txn};
 
 /// The life of one node, by its czxid and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The node's path.
-    pub path: String,
+    pub path: Arc<str>,
     /// The transaction that created it.
     pub czxid: i64,
     /// The session that owns it, 0 if none.
@@ -45,7 +46,7 @@ pub enum Gone {
 pub(super) struct Journal {
     lives: Vec<Life>,
     /// The node that lives at a path now.
-    present: BTreeMap<String, usize>,
+    present: BTreeMap<Path, usize>,
     ended: BTreeMap<i64, u64>,
     /// When an outsider who only interferes overwrote a node.
     overwritten: BTreeMap<String, u64>,
@@ -69,8 +70,8 @@ impl Journal {
             // A new leader commits what it has in its log, also where the old one had done so.
             Change::Create { path, .. } if self.knows(path, txn.zxid) => {}
             Change::Create { path, owner, .. } => {
-                self.present.insert(path.to_string(), self.lives.len());
-                let path = path.to_string();
+                self.present.insert(path.clone(), self.lives.len());
+                let path = path.clone();
                 let owner = if *owner == CONTAINER { 0 } else { *owner };
                 let life = Life { path, czxid: txn.zxid, owner, born: now, gone: None, last: None };
                 self.lives.push(life);

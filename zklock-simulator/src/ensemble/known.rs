@@ -270,7 +270,7 @@ impl Ensemble {
 
     /// Whether a notification of a node was swallowed on the way to its owner.
     pub fn is_unheard(&self, node: &Life) -> bool {
-        let is_its = |(at, path): &(u64, String)| *at >= node.born && *path == node.path;
+        let is_its = |(at, path): &(u64, String)| *at >= node.born && **path == *node.path;
         self.0.look(|machine| {
             let unheard = machine.known.unheard.get(&node.owner);
             unheard.is_some_and(|unheard| unheard.iter().any(is_its))

@@ -45,7 +45,7 @@ impl Ensemble {
             let other = lives.iter().rev().find(|life| life.czxid == czxid)?;
             let beside = |life: &&Life| {
                 let there = other.gone.is_none_or(|(at, _)| life.born <= at);
-                life.path == path && life.owner == other.owner && life.czxid > czxid && there
+                life.owner == other.owner && life.czxid > czxid && *life.path == *path && there
             };
             lives.iter().rev().find(beside).cloned()
         })
