@@ -4,5 +4,6 @@
 pub mod chooser;
 pub mod ensemble;
 pub mod executor;
+pub mod few;
 pub mod host;
 pub mod sim;

@@ -16,7 +16,7 @@ pub mod schedule;
 pub mod store;
 pub mod workload;
 
-pub use zklock_simulator::{chooser, ensemble, executor, host};
+pub use zklock_simulator::{chooser, ensemble, executor, few, host};
 
 /// Schedules make and drop many small things, and nothing else takes as long: with the system's
 /// allocator they take a tenth longer.

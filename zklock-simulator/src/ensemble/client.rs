@@ -15,6 +15,7 @@ use zklock_core::coordinator::watch::WatchEvent;
 use super::frames::{Answer, ToClient};
 use super::txn::{Access, Path};
 use crate::executor::ProcessId;
+use crate::few::Few;
 
 /// The client's own state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,7 @@ pub(super) struct Client {
     pub(super) timer: Option<u64>,
     pub(super) inbox: VecDeque<(u64, ToClient)>,
     pub(super) queue: VecDeque<Asked>,
-    pub(super) slots: BTreeMap<u64, Slot>,
+    pub(super) slots: Few<Slot>,
     /// The requests that were sent and not answered.
     pub(super) sent: Vec<u64>,
     pub(super) watches: BTreeMap<u64, Watching>,

@@ -165,7 +165,7 @@ impl Machine {
         server.role = Role::Looking;
         server.term = 0;
         server.steps.clear();
-        let connections: Vec<u64> = server.connections.keys().copied().collect();
+        let connections: Vec<u64> = server.connections.iter().map(|(id, _)| *id).collect();
         self.say(|| format!("server {at}: has no quorum and lets its clients go"));
         for connection in connections {
             self.close_connection(at, connection);
@@ -277,7 +277,8 @@ impl Machine {
         server.role = Role::Looking;
         server.term = 0;
         server.steps.clear();
-        let connections: Vec<u64> = std::mem::take(&mut server.connections).into_keys().collect();
+        let connections = std::mem::take(&mut server.connections);
+        let connections: Vec<u64> = connections.iter().map(|(id, _)| *id).collect();
         server.watches = Default::default();
         self.say(|| format!("FAULT server {at}: dies"));
         for connection in connections {

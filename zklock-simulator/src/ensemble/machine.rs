@@ -17,6 +17,7 @@ use super::server::Server;
 use super::tracker::Tracker;
 use super::txn::Access;
 use crate::executor::World;
+use crate::few::Few;
 use zklock_core::coordinator::operation::Operation;
 
 /// Who may do everything: nodes are restricted to this one.
@@ -121,9 +122,9 @@ pub(super) struct Machine {
     pub(super) now: u64,
     pub(super) servers: Vec<Server>,
     pub(super) peers: BTreeMap<(usize, usize), Way<(u64, ToPeer)>>,
-    pub(super) wires: BTreeMap<u64, Wire>,
+    pub(super) wires: Few<Wire>,
     /// Boxed: whoever drives one takes it out, and puts it back.
-    pub(super) clients: BTreeMap<u64, Box<Client>>,
+    pub(super) clients: Few<Box<Client>>,
     /// The ways between processes and servers on which nothing gets through; `true` is the way to
     /// the server.
     pub(super) blocked: BTreeSet<(u32, usize, bool)>,
@@ -175,8 +176,8 @@ impl Machine {
             options,
             servers,
             peers: BTreeMap::new(),
-            wires: BTreeMap::new(),
-            clients: BTreeMap::new(),
+            wires: Few::default(),
+            clients: Few::default(),
             blocked: BTreeSet::new(),
             full: BTreeMap::new(),
             frozen: BTreeSet::new(),

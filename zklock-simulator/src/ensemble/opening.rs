@@ -9,6 +9,7 @@ use super::client::{Client, Phase, State, Timing};
 use super::connector::{Connecting, micros};
 use super::machine::Machine;
 use crate::executor::Process;
+use crate::few::Few;
 
 /// What a look at a server shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,7 +104,7 @@ impl Machine {
             timer: None,
             inbox: VecDeque::new(),
             queue: VecDeque::new(),
-            slots: BTreeMap::new(),
+            slots: Few::default(),
             sent: Vec::new(),
             watches: BTreeMap::new(),
             watches_set: false,

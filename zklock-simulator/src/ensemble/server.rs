@@ -9,6 +9,7 @@ use super::tracker::Tracker;
 use super::tree::Tree;
 use super::txn::{Origin, Txn};
 use super::watches::Watches;
+use crate::few::Few;
 use zklock_core::coordinator::request_error::RequestError;
 
 /// How many transactions a server keeps for those who come back: ZooKeeper's `commitLogCount`.
@@ -22,7 +23,7 @@ pub(super) struct Server {
     pub(super) term: u64,
     pub(super) tree: Tree,
     pub(super) watches: Watches,
-    pub(super) connections: BTreeMap<u64, Connection>,
+    pub(super) connections: Few<Connection>,
     /// Accepted, and not applied.
     pub(super) log: VecDeque<Arc<Txn>>,
     /// What it is to do next, in order.
@@ -104,7 +105,7 @@ impl Server {
             term: 0,
             tree: Tree::new(),
             watches: Watches::default(),
-            connections: BTreeMap::new(),
+            connections: Few::default(),
             log: VecDeque::new(),
             steps: VecDeque::new(),
             history: VecDeque::new(),

@@ -201,7 +201,7 @@ impl Ledger {
         if !plan.is_fair() || plan.family != Family::Mutex || mine.until == 0 {
             return;
         }
-        let before = state.asks.range(..asking.id).map(|(_, ask)| ask);
+        let before = state.asks.iter().take_while(|(id, _)| **id < asking.id).map(|(_, ask)| ask);
         let before = before.filter(|ask| ask.lock == mine.lock && ask.until > now);
         let earlier = before.filter(|ask| ask.process.id() == mine.process.id());
         let since = earlier.map(|ask| ask.since).min();

@@ -63,8 +63,8 @@ impl Ledger {
         };
         // Whoever waits to write, or of whom it is not known, may be ahead. A writer that only tries keeps nobody out.
         let writes = |ask: &Ask| ask.wanted != Some(1) && (ask.until > 0 || ask.wanted.is_none());
-        let mut here = state.asks.iter().filter(is_here);
-        if here.any(|(_, ask)| ask.may_hold || writes(ask)) {
+        let is_ahead = |(_, ask): (&u64, &Ask)| ask.may_hold || writes(ask);
+        if state.asks.iter().filter(is_here).any(is_ahead) {
             return;
         }
         // Who asks once is perhaps turned away already, and asks by whom.

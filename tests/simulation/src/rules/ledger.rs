@@ -22,6 +22,7 @@ use super::scopes::Scopes;
 use crate::executor::{Process, ProcessId, World};
 use crate::profile::{ALLOWED, Profile};
 use crate::store::{Ended, Store};
+use crate::few::Few;
 use crate::workload::LockPlan;
 
 /// What a node says whose owner is asked to let go.
@@ -89,14 +90,14 @@ pub(super) struct Held {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) held: BTreeMap<u64, Held>,
+    pub(super) held: Few<Held>,
     pub(super) next: u64,
     /// The greatest token of a lock, and that of those who exclude everybody.
     pub(super) greatest: BTreeMap<usize, (Option<FencingToken>, Option<FencingToken>)>,
     pub(super) violation: Option<Violation>,
     pub(super) grants: u64,
     pub(super) refusals: u64,
-    pub(super) asks: BTreeMap<u64, Ask>,
+    pub(super) asks: Few<Ask>,
     /// When each task had its last answer of a lock.
     pub(super) answered: Answered,
     pub(super) claims: Vec<Claim>,

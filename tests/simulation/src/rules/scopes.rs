@@ -16,12 +16,13 @@ use super::kept_out::Caller;
 use super::ledger::{Entry, Ledger, State};
 use super::turns::Turns;
 use crate::executor::{Process, ProcessId, current_task};
+use crate::few::Few;
 use crate::store::Ended;
 
 /// The scopes that live, and who asks in them.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
-    all: BTreeMap<u64, Scope>,
+    all: Few<Scope>,
     pub(super) turns: Turns,
 }
 

@@ -10,6 +10,7 @@ use zklock_core::lock::AnyLock;
 use super::Rule;
 use super::ledger::{Ledger, State};
 use crate::executor::{Process, ProcessId};
+use crate::few::Few;
 
 /// What needs no answer of a server takes less, in microseconds.
 const AT_ONCE: u64 = 200;
@@ -26,7 +27,7 @@ type Key = (usize, ProcessId);
 /// Who asks inside, and when somebody was done there.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    asking: BTreeMap<u64, Waiting>,
+    asking: Few<Waiting>,
     /// When a call, or a guard, ended last.
     ended: BTreeMap<Key, u64>,
 }
