@@ -37,9 +37,12 @@ impl Shared {
         let mut machine = self.lock();
         machine.now = self.world.now();
         let result = f(&mut machine);
-        for (at, event) in machine.later.drain(..) {
-            let shared = self.clone();
-            self.world.at(at, move || shared.happen(event));
+        // Most who act only look whether there is something for them.
+        if !machine.later.is_empty() {
+            for (at, event) in machine.later.drain(..) {
+                let shared = self.clone();
+                self.world.at(at, move || shared.happen(event));
+            }
         }
         if machine.wake.is_empty() {
             return result;

@@ -157,11 +157,11 @@ impl Future for Waiting {
     type Output = Result<(Answer, Option<WatchFuture>), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let shared = self.shared.clone();
-        let Poll::Ready(answer) = shared.act(|machine| self.take(machine, cx)) else {
+        let Poll::Ready(answer) = self.shared.act(|machine| self.take(machine, cx)) else {
             return Poll::Pending;
         };
         self.done = true;
+        let shared = self.shared.clone();
         Poll::Ready(answer.map(|(answer, watch)| {
             let watch = watch.map(|watch| WatchFuture { shared, client: self.client, watch });
             (answer, watch)
