@@ -48,6 +48,11 @@ impl Ensemble {
         })
     }
 
+    /// Whether one of the nodes below a path has no session, as that server knows them.
+    pub fn has_lasting(&self, below: &str) -> bool {
+        self.0.look(|machine| machine.newest().tree.below(below).any(|(_, node)| node.owner <= 0))
+    }
+
     /// The data of a node, as that server knows it.
     pub fn data(&self, path: &str) -> Option<Vec<u8>> {
         self.0.look(|machine| machine.newest().tree.node(path).map(|node| node.data.to_vec()))

@@ -22,7 +22,13 @@ impl Ledger {
         state.looked_back = now;
         let ensemble = self.store.ensemble();
         let leads = ensemble.leader().is_some();
+        let mut seen = Vec::new();
         for ask in state.asks.values() {
+            // Several of a process are connected alike.
+            if seen.contains(&ask.process.id()) {
+                continue;
+            }
+            seen.push(ask.process.id());
             let sessions = ensemble.sessions_of(&ask.process);
             let is_up = |session: i64| ensemble.has_client(session) && !ensemble.is_down(session);
             let is_up = leads && sessions.into_iter().any(is_up);

@@ -150,8 +150,8 @@ impl Ledger {
     /// Whether there are directories of other locks in that of a lock. While one is new and has had no
     /// contender, it looks like one.
     pub(super) fn has_locks_below(&self, plan: &LockPlan) -> bool {
-        let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}/", plan.name));
-        !plan.has_permits() && ensemble.nodes(&below).len() > ensemble.ephemerals(&below).len()
+        let below = || format!("/zklock/{}/", plan.name);
+        !plan.has_permits() && self.store.ensemble().has_lasting(&below())
     }
 
     /// Whether there have been such directories since then.
