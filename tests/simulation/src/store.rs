@@ -48,6 +48,21 @@ struct Done {
     tally: Tally,
 }
 
+/// What is looked at all the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// How many nodes are gone.
+    pub deaths: u64,
+    /// Since when every request was answered, whatever notifications were missing.
+    pub unanswered: u64,
+    /// How many faults there were.
+    pub faults: u64,
+    /// Whether a node was asked for without a connection.
+    pub asked_while_down: bool,
+    /// Whether one was asked for again and again.
+    pub repeats: bool,
+}
+
 /// The ensemble, with what was done to it.
 #[derive(Debug)]
 pub struct Store {
@@ -83,9 +98,8 @@ impl Store {
 
     /// Notes that what goes wrong ends now, each in its own way, as far as there was any of it. That is no fault.
     pub fn ends(&self) {
-        self.tally();
         let now = self.world.now();
-        let mut done = self.lock();
+        let mut done = self.updated();
         let Done { until, unanswered, hard, missed, .. } = &mut *done;
         for at in [until, unanswered, hard, missed].into_iter().filter(|at| **at > 0) {
             *at = now.max(*at);
@@ -143,10 +157,16 @@ impl Store {
     /// Since when nothing has disturbed the world, the future while something does; and how many
     /// nodes are gone.
     pub fn tally(&self) -> (u64, u64) {
+        let done = self.updated();
+        (done.until, done.tally.deaths)
+    }
+
+    /// What was done, up to now.
+    fn updated(&self) -> MutexGuard<'_, Done> {
         let tally = self.ensemble.tally();
         let mut done = self.lock();
-        let old = std::mem::replace(&mut done.tally, tally);
-        if old != tally {
+        if done.tally != tally {
+            let old = std::mem::replace(&mut done.tally, tally);
             let now = self.world.now();
             if old.strikes != tally.strikes {
                 done.until = done.until.max(now).max(tally.until);
@@ -180,39 +200,46 @@ impl Store {
                 }
             }
         }
-        (done.until, tally.deaths)
+        done
+    }
+
+    /// What is looked at all the time.
+    pub fn look(&self) -> Seen {
+        let done = self.updated();
+        Seen {
+            deaths: done.tally.deaths,
+            unanswered: done.unanswered,
+            faults: done.faults + done.tally.strikes,
+            asked_while_down: done.tally.asked_while_down,
+            repeats: done.tally.repeats,
+        }
     }
 
     /// Since when every request was answered, whatever notifications were missing.
     pub fn answered(&self) -> u64 {
-        self.tally();
-        self.lock().unanswered
+        self.updated().unanswered
     }
 
     /// Whether an answer or a notification was ever swallowed.
     pub fn has_swallowed(&self) -> bool {
-        self.tally();
-        let done = self.lock();
+        let done = self.updated();
         done.unheard.is_some() || !done.forgotten.is_empty()
     }
 
     /// Whether nothing but answers was missing for so long.
     pub fn is_reached_for(&self, long: u64) -> bool {
-        self.tally();
-        let hard = self.lock().hard;
+        let hard = self.updated().hard;
         hard == 0 || hard + long <= self.world.now()
     }
 
     /// Whether a notification was lost in so long.
     pub fn is_one_unheard(&self, long: u64) -> bool {
-        self.tally();
-        self.lock().unheard.is_some_and(|at| at + long > self.world.now())
+        self.updated().unheard.is_some_and(|at| at + long > self.world.now())
     }
 
     /// Whether nothing ever went wrong but that answers and notifications were swallowed.
     pub fn only_forgot(&self) -> bool {
-        self.tally();
-        let done = self.lock();
+        let done = self.updated();
         done.faults == 0 && done.hard == 0
     }
 
@@ -223,8 +250,7 @@ impl Store {
 
     /// Whether nothing but news was missing for so long: lists and notifications.
     pub fn only_news_for(&self, long: u64) -> bool {
-        self.tally();
-        let (now, missed) = (self.world.now(), self.lock().missed);
+        let (now, missed) = (self.world.now(), self.updated().missed);
         missed == 0 || missed + long <= now
     }
 
@@ -234,8 +260,7 @@ impl Store {
     }
 
     fn lost_at_most(&self, answers: usize, long: u64) -> bool {
-        self.tally();
-        let (now, done) = (self.world.now(), self.lock());
+        let (now, done) = (self.world.now(), self.updated());
         let lately = done.forgotten.iter().filter(|at| **at + long > now).count();
         let meddled = done.meddled.is_some_and(|at| at + long > now);
         (done.hard == 0 || done.hard + long <= now) && lately <= answers && !meddled
@@ -244,8 +269,7 @@ impl Store {
     /// Whether every answer came for so long, whatever notifications were missing, and no outsider did anything but to
     /// forbid something.
     pub fn only_refused_for(&self, long: u64) -> bool {
-        self.tally();
-        let (now, done) = (self.world.now(), self.lock());
+        let (now, done) = (self.world.now(), self.updated());
         let interfered = done.interfered.is_some_and(|at| at + long > now);
         !interfered && (done.unanswered == 0 || done.unanswered + long <= now)
     }
@@ -276,8 +300,7 @@ impl Store {
 
     /// When an outsider deleted a node of a lock last.
     pub fn deleted_at(&self, lock: usize) -> Option<u64> {
-        self.tally();
-        self.lock().deleted.get(&lock).copied()
+        self.updated().deleted.get(&lock).copied()
     }
 
     /// The session that owns a node.

@@ -44,6 +44,10 @@ pub struct Tally {
     pub deaths: u64,
     /// Until when what was struck is disturbed.
     pub until: u64,
+    /// Whether a session was asked for an ephemeral node while its connection was down.
+    pub asked_while_down: bool,
+    /// Whether somebody asked for a node again and again, without a pause.
+    pub repeats: bool,
 }
 
 impl Ensemble {
@@ -305,6 +309,8 @@ impl Ensemble {
             swept: machine.swept,
             deaths: machine.journal.deaths(),
             until: machine.struck,
+            asked_while_down: machine.asked_while_down,
+            repeats: machine.repeated.found().is_some(),
         })
     }
 

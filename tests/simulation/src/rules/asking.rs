@@ -36,6 +36,11 @@ pub(super) struct Ask {
 }
 
 impl Ask {
+    /// Whether it has waited for so long, and still does.
+    pub(super) fn waits_for(&self, long: u64, now: u64) -> bool {
+        self.until > now && self.since + long <= now
+    }
+
     /// How long before its deadline it asks who holds the lock.
     pub(super) fn ahead(&self) -> u64 {
         let one_try =

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Rule;
 use super::grants::UNDER_WAY;
@@ -11,7 +12,7 @@ use crate::store::{Ended, MOST_LOCKS};
 use crate::workload::{BESIDE, Family, Layout};
 
 /// How often everything is looked at while nothing happens, in microseconds.
-const LOOK: u64 = 500;
+pub(super) const LOOK: u64 = 500;
 
 /// Clocks are read between two steps.
 const MOMENT: u64 = 10;
@@ -26,6 +27,9 @@ impl Ledger {
     /// Looks at everything; called between any two steps.
     pub fn check(self: &Arc<Self>) {
         let now = self.world.now();
+        if !self.is_kept() || now < self.look_at.load(Ordering::Relaxed) {
+            return;
+        }
         let mut guard = self.lock();
         let state = &mut *guard;
         let idle = state.held.is_empty()
@@ -36,19 +40,19 @@ impl Ledger {
             && state.scopes.is_empty()
             && state.passing.is_empty()
             && self.log.is_empty();
-        if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
+        if idle {
             return;
         }
-        (state.news, state.looked) = (false, now);
+        self.look_at.store(now + LOOK, Ordering::Relaxed);
         state.scopes.lose(now, &mut state.losses);
-        let (_, deaths) = self.store.tally();
         // Heartbeats need no notification.
-        let disturbed = self.store.answered();
+        let seen = self.store.look();
+        let (deaths, disturbed) = (seen.deaths, seen.unanswered);
         let waits = !state.claims.is_empty() || !state.entering.is_empty();
         let all_ran = waits && self.world.idle_until().is_some();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now, all_ran));
         found = found.or_else(|| self.logged(state));
-        found = found.or_else(|| self.left_free(state, now));
+        found = found.or_else(|| self.left_free(state, now, seen.faults));
         found = found.or_else(|| self.left_free_since_back(state, now));
         found = found.or_else(|| self.enter(state, now, all_ran));
         found = found.or_else(|| self.left_waiting(state, now));
@@ -95,10 +99,10 @@ impl Ledger {
         }
         drop(guard);
         self.check_room();
-        if self.store.ensemble().asked_while_down() {
+        if seen.asked_while_down {
             self.fail(super::NOT_DOWN, "a node is asked for without a connection");
         }
-        if let Some(path) = self.store.ensemble().asked_again() {
+        if let Some(path) = seen.repeats.then(|| self.store.ensemble().asked_again()).flatten() {
             self.fail(super::REPEATED, format!("{path} is asked for again and again"));
         }
         let over = taken.iter().enumerate().find(|(_, (taken, room))| taken > room);

@@ -85,6 +85,9 @@ impl Ledger {
         now: u64,
         all_ran: bool,
     ) -> Option<(Rule, String)> {
+        if state.entering.is_empty() {
+            return None;
+        }
         let mut found = None;
         let mut entering = std::mem::take(&mut state.entering);
         entering.retain(|one| {
@@ -104,7 +107,9 @@ impl Ledger {
             false
         });
         // The next step may be the one after which all have run.
-        state.news |= !entering.is_empty();
+        if !entering.is_empty() {
+            self.has_news();
+        }
         state.entering = entering;
         found
     }

@@ -15,18 +15,27 @@ const LOOK: u64 = 100_000;
 
 impl Ledger {
     /// What somebody waits for and nobody has, where nothing has gone wrong.
-    pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
-        if self.store.faults() == 0 {
+    pub(super) fn left_free(&self, state: &State, now: u64, faults: u64) -> Option<(Rule, String)> {
+        // Most have not waited for so long.
+        let waits_for = |long: u64| state.asks.values().any(|ask| ask.waits_for(long, now));
+        if !waits_for(LONG) {
+            return None;
+        }
+        if faults == 0 {
             let free = self.free_for(state, now, LONG, |_| true)?;
             return Some((super::FREE, format!("{free} is free for {LONG} µs")));
         }
         // After a sixth, and again after twice as long.
         let long = LONG + self.timeout / 3;
-        let free = self.free_for(state, now, long, |_| true)?;
-        let alone = self.store.only_forgot()
+        let alone = waits_for(long)
+            && self.store.only_forgot()
             && self.store.lost_one_for(long + self.timeout)
             && !self.store.is_one_unheard(long + self.timeout.max(LONG_WAIT));
-        alone.then(|| (super::ANSWERS, format!("{free} is free for {long} µs")))
+        if !alone {
+            return None;
+        }
+        let free = self.free_for(state, now, long, |_| true)?;
+        Some((super::ANSWERS, format!("{free} is free for {long} µs")))
     }
 
     /// A lock that somebody waits for and that nobody has had for so long.
@@ -38,21 +47,19 @@ impl Ledger {
         is_served: impl Fn(&Ask) -> bool,
     ) -> Option<&'static str> {
         let since = now.saturating_sub(long);
-        let long = |at: u64| at + long <= now;
         let is_free = |lock: usize| {
             let plan = &self.plans[lock];
             !plan.rests()
                 && !plan.lingers
                 && !plan.confused
-                && state.let_go.get(&lock).is_none_or(|at| long(*at))
+                && state.let_go.get(&lock).is_none_or(|at| at + long <= now)
                 && !state.held.values().any(|held| held.entry.lock == lock)
                 && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
                 && !self.has_locks_below(plan)
                 && !self.store.ensemble().was_contended_since(&plan.queue(), since)
         };
         let mut waits = state.asks.values().filter(|ask| {
-            let waits = ask.until > now && long(ask.since);
-            waits
+            ask.waits_for(long, now)
                 && !state.closing.contains(&ask.process.id())
                 && is_free(ask.lock)
                 && is_served(ask)

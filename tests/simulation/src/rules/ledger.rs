@@ -1,6 +1,7 @@
 //! Who holds what: what is noted, and what must hold when a lock is granted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zklock_core::base::token::FencingToken;
@@ -9,6 +10,7 @@ use zklock_core::guard::view::GuardView;
 use super::Rule;
 use super::asked::Asked;
 use super::asking::{Ask, Asking, Claim};
+use super::check::LOOK;
 use super::closed::Left;
 use super::delays::Alone;
 use super::entering::Entering;
@@ -20,9 +22,9 @@ use super::log::Lines;
 use super::passed::Passing;
 use super::scopes::Scopes;
 use crate::executor::{Process, ProcessId, World};
+use crate::few::Few;
 use crate::profile::{ALLOWED, Profile};
 use crate::store::{Ended, Store};
-use crate::few::Few;
 use crate::workload::LockPlan;
 
 /// What a node says whose owner is asked to let go.
@@ -182,9 +184,6 @@ pub(super) struct State {
     /// How many nodes were gone when everything was looked at, and how many of them others had deleted.
     pub(super) deaths: u64,
     pub(super) taken: usize,
-    /// When everything was looked at, and whether there is something new since.
-    pub(super) looked: u64,
-    pub(super) news: bool,
 }
 
 /// Who holds what.
@@ -205,6 +204,10 @@ pub struct Ledger {
     pub(super) plans: Vec<LockPlan>,
     /// What the log says.
     pub(super) log: Lines,
+    /// Whether a rule does not hold.
+    broken: AtomicBool,
+    /// When everything is looked at again: at once if there is something new.
+    pub(super) look_at: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -225,8 +228,27 @@ impl Ledger {
         let corner = profile.corner.is_some();
         // A clock that is slow makes it longer.
         let lease = lease + lease * drift / (1_000_000 - drift);
+        let (broken, look_at) = (AtomicBool::new(false), AtomicU64::new(LOOK));
         let state = Mutex::default();
-        Ledger { world, store, timeout, lease, drift, far, corner, plans, log, state }
+        Ledger {
+            world,
+            store,
+            timeout,
+            lease,
+            drift,
+            far,
+            corner,
+            plans,
+            log,
+            broken,
+            look_at,
+            state,
+        }
+    }
+
+    /// There is something to look at.
+    pub(super) fn has_news(&self) {
+        self.look_at.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -245,6 +267,7 @@ impl Ledger {
         if state.violation.is_none() {
             self.world.say(|| format!("VIOLATION of {}: {what}", rule.name));
             state.violation = Some(Violation { rule, what });
+            self.broken.store(true, Ordering::Relaxed);
         }
     }
 
@@ -260,7 +283,7 @@ impl Ledger {
 
     /// Whether all rules hold so far.
     pub fn is_kept(&self) -> bool {
-        self.lock().violation.is_none()
+        !self.broken.load(Ordering::Relaxed)
     }
 
     /// How many grants and refusals there were.
@@ -333,7 +356,7 @@ impl Ledger {
         state.left.retain(|node| !node.is_at(&path));
         state.passing.retain(|node| !node.is_of(token.czxid()));
         state.next += 1;
-        state.news = true;
+        self.has_news();
         state.forgive(entry.lock, &entry.process, None);
         let id = state.next;
         let (lock, exclusive) = (entry.lock, entry.share.0 == entry.share.1);

@@ -78,6 +78,9 @@ impl Ledger {
     /// A node that lingers goes when its time is over, when somebody queues behind it, and when the
     /// connection is in doubt, or its session is used no more.
     pub(super) fn kept(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
+        if state.lingering.is_empty() {
+            return None;
+        }
         let (mut found, ensemble) = (None, self.store.ensemble());
         let (closing, asks, given_up) = (&state.closing, &state.asks, &state.given_up);
         state.lingering.retain_mut(|node| {

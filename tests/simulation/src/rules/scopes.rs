@@ -223,7 +223,7 @@ impl Ledger {
         around: Option<u64>,
     ) -> Inner {
         state.next += 1;
-        state.news = true;
+        self.has_news();
         let (id, reads) = (state.next, matches!(guard, AnyGuard::Read(_)));
         let (process, view) = (process.clone(), guard.view());
         let (held, closed, went_on) = (true, false, false);
