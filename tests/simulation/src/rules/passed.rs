@@ -52,9 +52,11 @@ impl Ledger {
         let passed = state.grants_on.get(&token).is_some_and(|at| *at >= begun);
         let lost = state.losses.get(&token).copied().unwrap_or_default();
         let owner = self.store.owner_of(&path, Some(czxid));
-        // A server that has heard nothing since before then counts from there.
-        let heard = ensemble.proven(owner).unwrap_or(u64::MAX).min(begun.max(lost));
-        let lives = at < heard + self.timeout && ensemble.has_client(owner);
+        // A client that nobody answers gives its session up, 7T/5 after the last answer.
+        let given_up =
+            ensemble.proven(owner).map_or(u64::MAX, |proven| proven + self.timeout * 7 / 5);
+        let lives =
+            at < (begun.max(lost) + self.timeout).min(given_up) && ensemble.has_client(owner);
         let shared = passed
             || state.left_stepping_down.contains(&token)
             || state.held.values().any(holds)
