@@ -119,6 +119,13 @@ fn sessions_expire_as_in_the_simulation() {
 }
 
 #[test]
+fn sessions_expire_on_three_servers_as_in_the_simulation() {
+    let ensemble: Ensemble = ZooKeeper::builder().container_check(HOUR).ensemble(3);
+    let site = Arc::new(Site::three(ensemble));
+    compare(&site, 3, Class::Expiry, seeds(6, 3));
+}
+
+#[test]
 fn containers_go_as_in_the_simulation() {
     let server = ZooKeeper::builder().container_check(Duration::from_millis(300)).start();
     let site = Arc::new(Site::alone(server));
