@@ -197,9 +197,10 @@ impl Scene {
         let crashed = accounts.len() > profile.processes as usize;
         // One of two that go on side by side is dropped with the other.
         let beside = profile.deep || profile.doors || profile.rare;
+        let all = profile.corner == Some(Corner::Told);
         for (process, account) in &accounts {
             let dropped = (!crashed && !beside).then(|| workload::dropped(*process));
-            self.crew.ledger.check_told(account, dropped, crashed);
+            self.crew.ledger.check_told(account, dropped, all, crashed);
         }
         if is_observed(profile) && !crashed {
             let accounts = accounts.iter().map(|(_, account)| &**account);
@@ -372,7 +373,8 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
 
 /// Whether what observers are told is compared with what callers did: each of them has a thread of its own.
 fn is_observed(profile: &Profile) -> bool {
-    profile.only.is_none() && (profile.multi > 80 || profile.steps_down)
+    let acquires = profile.multi > 80 || profile.steps_down || profile.corner == Some(Corner::Told);
+    profile.only.is_none() && acquires
 }
 
 /// Which of several connections and servers is used.

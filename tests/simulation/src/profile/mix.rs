@@ -743,6 +743,17 @@ pub const MIX: &[Profile] = &[
     Profile { name: "parts", corner: Some(Corner::Parts), processes: 1, rounds: 1, ..CORNER },
     Profile { name: "shown", corner: Some(Corner::Shown), processes: 1, rounds: 3, ..CORNER },
     Profile { name: "once", corner: Some(Corner::Once), processes: 1, rounds: 6, ..CORNER },
+    Profile { name: "told", corner: Some(Corner::Told), processes: 1, rounds: 4, ..CORNER },
+    Profile {
+        name: "watches",
+        corner: Some(Corner::Watches),
+        processes: 1,
+        rounds: 1,
+        kinds_of_faults: Faults::Breaks,
+        faults: 3,
+        lasts: 3,
+        ..CORNER
+    },
     Profile {
         name: "far",
         kinds: true,

@@ -135,6 +135,8 @@ rules! {
     GIVES_WAY = "gives-way", "zklock waits at most 100 ms for such a node to be deleted";
     /// Who holds a lock is shown as its holder, and who waits as waiting.
     SHOWN = "shown", "Lists the queue of this lock in order: the holder first, then the waiters in the order of their grants.";
+    /// Who follows a queue is told that it cannot be read.
+    BLIND = "blindness-is-told", "The connection is lost, there is no ZooKeeper session, or ZooKeeper refuses to show the queue";
     /// Who breaks a lock deletes nothing else.
     EXACT = "breaks-exactly", "deletes the node of a holder that hangs, exactly the one that the list shows";
     /// Who waits for itself by another handle is told.

@@ -85,8 +85,8 @@ impl Drop for Listener {
 
 impl Ledger {
     /// When a session is closed, looks at what its observer was told. Callers have dropped so many acquires, if all of them
-    /// were counted. A process that has crashed tells nothing more.
-    pub fn check_told(&self, account: &Account, dropped: Option<u64>, crashed: bool) {
+    /// were counted, of which `all` had begun. A process that has crashed tells nothing more.
+    pub fn check_told(&self, account: &Account, dropped: Option<u64>, all: bool, crashed: bool) {
         let heard = account.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = account.1.wait_timeout_while(heard, DELIVERED, |heard| !heard.over);
         let (heard, _) = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,8 @@ impl Ledger {
             self.fail(super::RELEASED_ONCE, what);
         }
         let cancelled = heard.cancelled;
-        if let Some(dropped) = dropped.filter(|dropped| cancelled > *dropped) {
+        let is_wrong = |dropped: &u64| cancelled > *dropped || all && cancelled < *dropped;
+        if let Some(dropped) = dropped.filter(is_wrong) {
             let what = format!("{cancelled} were told to be, and {dropped} calls were dropped");
             self.fail(super::CANCELLED, what);
         }

@@ -39,6 +39,12 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// Who is told at once is told by then, in microseconds.
 const AT_ONCE: u64 = 500_000;
 
+/// So many queues or limits are as well.
+const FOLLOWED: usize = 16;
+
+/// How long somebody listens who hears nothing, in microseconds.
+const NEWS: u64 = 50_000;
+
 /// How many permits are wanted where there is room for few.
 const PERMITS: u32 = 12;
 
@@ -58,14 +64,44 @@ struct Heavy {
 }
 
 impl Task {
-    pub(in crate::workload) async fn hold_much(&self) {
-        let most = 1 + self.process.world().seldom(2, 400) as usize;
+    /// A session with a long root and at most so many connections, and its label.
+    fn heavy(&self, most: usize) -> Option<(Heavy, u64)> {
         let root = format!("/{}", "r".repeat(ROOT));
         let settings = |builder: zklock_core::session::SessionBuilder| {
             builder.root(root.clone()).max_connections(most)
         };
-        let Some((session, label)) = self.another_session_with(settings) else { return };
-        let heavy = Heavy { session, root, most };
+        let (session, label) = self.another_session_with(settings)?;
+        Some((Heavy { session, root, most }, label))
+    }
+
+    /// Follows more queues, or uses more limits, than a client can watch, beside locks that are held.
+    pub(in crate::workload) async fn watch_much(&self) {
+        let Some((heavy, label)) = self.heavy(1) else { return };
+        let mut held = self.burst(&heavy, 0, FOLLOWED).await.held;
+        let (mut streams, mut semaphores) = (Vec::new(), Vec::new());
+        let follows = self.choose(2) == 0;
+        for number in 0..FOLLOWED {
+            if follows {
+                let Ok(site) = heavy.session.site(format!("n{number}")) else { continue };
+                let mut events = site.events();
+                or(async { drop(events.next().await) }, self.sleep(NEWS)).await;
+                streams.push(events);
+            } else {
+                let (name, limit) = (format!("s{number}"), format!("l{number}"));
+                let semaphore = heavy.session.semaphore_with_limit_at(name, &*limit, 1);
+                let Ok(semaphore) = semaphore else { continue };
+                drop(semaphore.acquire_timeout(PATIENT).await);
+                semaphores.push(semaphore);
+            }
+        }
+        self.hears_of_each(&heavy, &mut held).await;
+        drop((held, streams, semaphores));
+        self.close(heavy.session, label).await;
+    }
+
+    pub(in crate::workload) async fn hold_much(&self) {
+        let most = 1 + self.process.world().seldom(2, 400) as usize;
+        let Some((heavy, label)) = self.heavy(most) else { return };
         // It takes its time, so most look at watches alone.
         let mut held = match self.process.world().seldom(2, 100) {
             0 => self.burst(&heavy, 0, FEW).await.held,

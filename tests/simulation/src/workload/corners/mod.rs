@@ -10,6 +10,7 @@ mod once;
 mod parts;
 mod shown;
 mod together;
+mod told;
 
 use super::task::Task;
 
@@ -36,6 +37,10 @@ pub enum Corner {
     Shown,
     /// Those who ask once for permits, beside others of their process.
     Once,
+    /// What those are told who ask, follow, hold or give up.
+    Told,
+    /// Sessions that watch more than a client can set again.
+    Watches,
 }
 
 impl Task {
@@ -50,6 +55,8 @@ impl Task {
             Corner::Parts => self.see_a_part().await,
             Corner::Shown => self.see_what_is_shown().await,
             Corner::Once => self.ask_once().await,
+            Corner::Told => self.is_told().await,
+            Corner::Watches => self.watch_much().await,
         }
     }
 }

@@ -164,6 +164,9 @@ impl Task {
             {
                 self.shows(format_args!("{one:?} at the head while the lock rests, ours: {ours}"));
             }
+            if ours && held.is_ok() && site.revoke().await.is_ok_and(|asked| asked > 0) {
+                self.shows("somebody is asked to let go of a lock that rests");
+            }
         };
         let asks = async {
             let mine = mine.with_options(options);
