@@ -97,12 +97,11 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     let bed = Bed::own();
     let proxy = bed.proxy();
     let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
-    let busy = bed.busy(&[]).await;
     let opening = proxy.on(Matcher::reply(OpCode::Connect), Action::Hold);
     // So many at once are under way that another connection is opened for those to come.
     let creating = proxy.on(Matcher::request(OpCode::Create2), Action::Hold);
     let acquiring: Vec<_> = (0..20).map(|lock| acquiring(&session, &format!("l{lock}"))).collect();
-    until("another session", || (opening.hits() == 1).then_some(())).await;
+    until("another session", || (bed.server().sessions().len() == 2).then_some(())).await;
     creating.release();
     for guard in acquiring {
         soon("the lock", guard).await.unwrap().release().await.unwrap();
@@ -114,7 +113,6 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
     opening.release();
     let start = Instant::now();
     closing.await;
-    drop(busy);
     no_session_is_left(&bed, start).await;
     bed.end().await;
 }
@@ -124,7 +122,6 @@ async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_sessio
 async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
     let bed = Bed::own();
     let proxy = bed.proxy();
-    let busy = bed.busy(&[]).await;
     let looking = proxy.on(Matcher::reply(OpCode::Exists), Action::Hold);
     let ending = proxy.on(Matcher::request(OpCode::CloseSession), Action::Hold);
     let servers = format!("{}/no/such/node", proxy.addr());
@@ -139,7 +136,6 @@ async fn closing_waits_for_the_end_of_a_session_that_was_refused() {
     assert!(early.is_err() && ending.hits() == 1, "closed with a session left behind");
     ending.release();
     closing.await;
-    drop(busy);
     no_session_is_left(&bed, start).await;
     bed.end().await;
 }
@@ -207,8 +203,9 @@ async fn a_session_that_is_dropped_closes_in_the_background() {
 #[tokio::test]
 async fn a_session_that_looks_for_a_server_in_vain_closes_at_once() {
     let bed = Bed::own();
-    let session = bed.builder().session_timeout(Duration::from_secs(2)).connect().await.unwrap();
-    let busy = bed.busy_while_broken(&[&session]).await;
+    let builder = bed.builder().session_timeout(Duration::from_secs(2)).max_connections(1);
+    let session = builder.connect().await.unwrap();
+    let busy = bed.busy_in_one_lane_while_broken(&[&session]).await;
     bed.server().kill();
     until("no session", || session.zookeeper_session().is_none().then_some(())).await;
     let (control, start) = (Control::timers(), Instant::now());

@@ -75,16 +75,21 @@ async fn what_is_released_is_the_next_ones_at_once_and_few_are_told() {
         let mut late: Vec<Late> = Vec::new();
         for lock in [Lock::Mutex, Lock::OneNode, Lock::Multi] {
             let mut held = lock.of(&sessions[0]).acquire().await.unwrap();
+            let below = format!("{}/", bed.path(&lock.name(0)));
+            let waits = async |session: &Session| {
+                let waits = || bed.watched_by(session).iter().any(|path| path.starts_with(&below));
+                until("it waits", || waits().then_some(())).await;
+            };
             let mut waiting = Vec::new();
             for session in &sessions[1..] {
                 waiting.push((session, lock.granted(session)));
-                let below = format!("{}/", bed.path(&lock.name(0)));
-                let waits = || bed.watched_by(session).iter().any(|path| path.starts_with(&below));
-                until("it waits", || waits().then_some(())).await;
+                waits(session).await;
             }
             while !waiting.is_empty() {
-                // Those that wait look at what was there before.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                // Whoever was told of the last release watches anew.
+                for (session, _) in &waiting {
+                    waits(session).await;
+                }
                 proxy.clear_log();
                 let control = Control::of(bed.server());
                 let paths: Vec<_> =

@@ -31,7 +31,7 @@ enum Held {
     ByAnother,
     /// One here, and one by another, who may give it back.
     ByBoth,
-    /// All of them here. What nobody can raise is busy then, whatever ZooKeeper says.
+    /// All of them here. What nobody can raise may be busy then, whatever ZooKeeper says.
     Here,
 }
 

@@ -90,10 +90,12 @@ impl<'a> Waiting<'a> {
         };
         let readers = vec![reader(session, false), reader(session, true), reader(other, false)];
         process.ask();
+        // Those of this process have nodes of their own only then.
+        let nodes = if fair { 4 } else { 2 };
         until("two wait here, and two elsewhere", || {
             let here = session.local_contenders();
             let here = here.iter().filter(|one| !one.holds && &*one.lock == "a").count();
-            (here == 2 && bed.contenders_by("a", "__READ__").len() >= 2).then_some(())
+            (here == 2 && bed.contenders_by("a", "__READ__").len() >= nodes).then_some(())
         })
         .await;
         let (last, others) = (lock(third, fair), inside.clone());
