@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zklock::layout::{Kazoo, Numbered, OneNode};
 use zklock::{
     AnyLock, Embedded, ErrorKind, Event, Handoffs, LockError, LockOptions, Mutex, MutexGuard,
     Observer, Session,
@@ -360,6 +361,56 @@ async fn readers_and_permits_are_not_busy_because_of_others_beside_whom_they_may
             refused.extend(permits.acquire_timeout(limit).await.err());
             for error in refused {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{late}: {error:#}");
+            }
+        }
+    }
+}
+
+/// A lock of each kind, and of layouts that ask for something else.
+fn of_each_kind(session: &Session) -> Vec<(&'static str, AnyLock)> {
+    let mutex = || session.mutex("a").unwrap();
+    let with = |options| AnyLock::from(mutex().with_options(options));
+    let (rw_lock, semaphore) =
+        (|| session.rw_lock("a").unwrap(), || session.semaphore("a", 2).unwrap());
+    vec![
+        ("mutex", mutex().into()),
+        ("fair", with(LockOptions::new().fair(true))),
+        ("delay", with(LockOptions::new().lock_delay(Duration::from_secs(5)))),
+        ("one node", mutex().with_driver(OneNode).into()),
+        ("numbered", mutex().with_driver(Numbered::dlock()).into()),
+        ("kazoo", mutex().with_driver(Kazoo::default()).into()),
+        ("reader", AnyLock::Read(rw_lock())),
+        ("writer", AnyLock::Write(rw_lock())),
+        ("permit", AnyLock::Permits(semaphore(), 1)),
+        ("permits", AnyLock::Permits(semaphore(), 2)),
+        ("permit of kazoo", AnyLock::Permits(semaphore().with_driver(Kazoo::default()), 1)),
+    ]
+}
+
+/// Where all answers come, however late, whoever has little time loses none of it.
+#[tokio::test(start_paused = true)]
+async fn a_short_call_is_granted_as_soon_as_one_that_has_time() {
+    const SHORT: Duration = Duration::from_millis(500);
+    for late in (5..500).step_by(15).map(Duration::from_millis) {
+        for kind in 0..11 {
+            let took = async |limit| {
+                let (store, session) = prompt();
+                let (what, lock) = of_each_kind(&session).swap_remove(kind);
+                lock.acquire().await.unwrap().release().await.unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let faults = store.faults(session.zookeeper_session().unwrap().id);
+                faults.delay_replies(late);
+                let start = Instant::now();
+                let held = lock.acquire_timeout(limit).await;
+                (what, held.map(|_| start.elapsed()))
+            };
+            let long = took(Duration::from_secs(60)).await.1.unwrap();
+            let (what, short) = took(SHORT).await;
+            match short {
+                Ok(short) => assert_eq!(short, long, "{what}, {late:?}"),
+                Err(error) => {
+                    assert!(long >= SHORT && error.is_unavailable(), "{what}, {late:?}: {error:#}");
+                }
             }
         }
     }
