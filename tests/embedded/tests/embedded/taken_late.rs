@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zklock::layout::Kazoo;
 use zklock::{
-    AnyLock, DowngradeError, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session,
-    ZkLockTemplate,
+    AnyLock, DowngradeError, Embedded, ErrorKind, Event, LockError, LockOptions, MultiLock, Mutex,
+    MutexGuard, Observer, Session, ZkLockTemplate,
 };
 
 use crate::support::{about, client, contenders, on, prompt};
@@ -30,6 +30,22 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 fn be_late(store: &Embedded, session: &Session) {
     let faults = store.faults(session.zookeeper_session().unwrap().id);
     faults.delay_replies(Duration::from_millis(5));
+}
+
+/// A try that is granted a lock, and loses it with its session before it is polled for the second time.
+async fn try_that_loses_it<'m>(
+    store: &Embedded,
+    session: &Session,
+    mutex: &'m Mutex,
+) -> Pin<Box<impl Future<Output = Result<MutexGuard, LockError>> + 'm>> {
+    drop(mutex.acquire().await.unwrap());
+    sleep(MOMENT).await;
+    be_late(store, session);
+    let mut late = Box::pin(mutex.try_acquire());
+    assert!(poll_once(late.as_mut()).is_pending());
+    sleep(MOMENT).await;
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    late
 }
 
 /// Everything that can be acquired, by a name of its own.
@@ -212,13 +228,7 @@ async fn whoever_comes_too_late_waits_until_its_deadline_and_no_acquire_is_told(
 async fn a_try_that_lost_it_to_another_caller_of_its_process_is_busy() {
     let (store, session) = prompt();
     let mutex = session.mutex("a").unwrap();
-    drop(mutex.acquire().await.unwrap());
-    sleep(MOMENT).await;
-    be_late(&store, &session);
-    let mut late = pin!(mutex.try_acquire());
-    assert!(poll_once(late.as_mut()).is_pending());
-    sleep(MOMENT).await;
-    store.faults(session.zookeeper_session().unwrap().id).expire();
+    let late = try_that_loses_it(&store, &session, &mutex).await;
     let guard = mutex.acquire().await.unwrap();
     let error = late.await.unwrap_err();
     assert!(error.is_busy() && error.holder().is_some(), "{error:#}");
@@ -231,13 +241,7 @@ async fn a_try_that_lost_it_beside_one_who_waits_is_told_who_holds_or_that_nobod
     for is_silent in [false, true] {
         let (store, session) = prompt();
         let mutex = session.mutex("a").unwrap();
-        drop(mutex.acquire().await.unwrap());
-        sleep(MOMENT).await;
-        be_late(&store, &session);
-        let mut late = pin!(mutex.try_acquire());
-        assert!(poll_once(late.as_mut()).is_pending());
-        sleep(MOMENT).await;
-        store.faults(session.zookeeper_session().unwrap().id).expire();
+        let late = try_that_loses_it(&store, &session, &mutex).await;
         let theirs = on(&store).mutex("a").unwrap().acquire().await.unwrap();
         let waits = mutex.clone();
         let waiting = crate::spawn(async move { waits.acquire().await.map(drop) });
@@ -262,13 +266,7 @@ async fn a_try_that_lost_it_beside_one_who_waits_for_a_rest_is_told_of_it() {
     let (store, session) = prompt();
     let rests = LockOptions::new().lock_delay(Duration::from_secs(60));
     let mutex = session.mutex("a").unwrap().with_options(rests);
-    drop(mutex.acquire().await.unwrap());
-    sleep(MOMENT).await;
-    be_late(&store, &session);
-    let mut late = pin!(mutex.try_acquire());
-    assert!(poll_once(late.as_mut()).is_pending());
-    sleep(MOMENT).await;
-    store.faults(session.zookeeper_session().unwrap().id).expire();
+    let late = try_that_loses_it(&store, &session, &mutex).await;
     let waits = mutex.clone();
     let waiting = crate::spawn(async move { waits.acquire().await.map(drop) });
     sleep(MOMENT).await;
