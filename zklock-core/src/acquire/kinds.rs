@@ -157,7 +157,8 @@ impl AcquireLoop<'_> {
         self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name)
     }
 
-    /// The path of a node that shows the name in use as another kind, and who made it. Counts the `rest` of the nodes that may be passed by down.
+    /// The path of a node that shows the name in use as another kind, and who made it. Counts the `rest` of the
+    /// nodes that may be passed by down.
     async fn user_of_another_kind(
         &self,
         generation: &Arc<Generation>,

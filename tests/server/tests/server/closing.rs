@@ -1,5 +1,5 @@
 //! What a session leaves behind when it is closed or dropped: nothing. On a busy day; what ends with its session, or
-//! outlives it, has the traffic beside it.
+//! outlives it, has the traffic beside it. Where no session at all may be left, there is no traffic.
 
 use std::time::{Duration, Instant};
 

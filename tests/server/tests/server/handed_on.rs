@@ -1,8 +1,7 @@
 //! From one process to the next, on a busy day: how soon the next one has what was released, and who is told.
 //! `tests/embedded/…/handed_on.rs` has the exact number of answers.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use zklock::layout::OneNode;

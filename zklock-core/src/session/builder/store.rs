@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(place(&one), place(&one.clone()));
         assert_ne!(place(&one), place(&other));
     }
+
     /// The next one may have the address of one that is gone.
     #[test]
     fn each_connector_of_ones_own_is_another_place() {
