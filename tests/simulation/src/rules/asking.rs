@@ -294,7 +294,8 @@ impl Ledger {
         let is_new = is_new && is_told_of;
         let ensemble = self.store.ensemble();
         let one_session = ensemble.sessions_of(&process) == [owner] && ensemble.has_client(owner);
-        alone &= is_told_of && (is_clean || is_new && nobody_else && one_session);
+        // The node of another call that was answered meanwhile was in the way.
+        alone &= is_told_of && nobody_else && (is_clean || is_new && one_session);
         // One that stood still for too long opens another session, and its deletions in the old one may be under way.
         alone &= one_session || process.pauses() == 0;
         // What a call before left in doubt, because an answer is missing, is looked for before it is deleted, and

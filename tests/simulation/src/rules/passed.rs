@@ -52,16 +52,16 @@ impl Ledger {
         let passed = state.grants_on.get(&token).is_some_and(|at| *at >= begun);
         let lost = state.losses.get(&token).copied().unwrap_or_default();
         let owner = self.store.owner_of(&path, Some(czxid));
-        // A client that nobody answers gives its session up, 7T/5 after the last answer.
-        let given_up =
-            ensemble.proven(owner).map_or(u64::MAX, |proven| proven + self.timeout * 7 / 5);
-        let lives =
-            at < (begun.max(lost) + self.timeout).min(given_up) && ensemble.has_client(owner);
+        // Whose connection is down takes its session for over by then. While no server leads, none ends it, and one
+        // that leads gives all of them their time once more.
+        let ended = ensemble.proven(owner).map_or(u64::MAX, |proven| proven + self.timeout);
+        let lives = at < (begun.max(lost) + self.timeout).min(ended) && ensemble.has_client(owner);
         let shared = passed
             || state.left_stepping_down.contains(&token)
             || state.held.values().any(holds)
             || state.scopes.has_node(token);
-        if !shared {
+        let is_over = !lives && ensemble.leader().is_none();
+        if !shared && !is_over {
             let who = who.to_owned();
             state.passing.push(Passing {
                 who,

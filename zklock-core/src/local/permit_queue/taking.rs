@@ -66,9 +66,12 @@ impl Queue<Permits> {
             if was_alone && taken.iter().all(|lease| lease.is_valid()) {
                 return Ok(taken);
             }
-            // The next count must not find them.
+            // The next count must not find them. Nobody hears when those of a session that is over go: who counts
+            // in the next one watches them like anybody else's.
             let deletions = taken.iter().filter_map(|lease| lease.release());
-            deletions.collect::<Deletions>().await.ok();
+            let gone = async { drop(deletions.collect::<Deletions>().await) };
+            let generation = inner.generation();
+            or(gone, generation.until(|| generation.is_over())).await;
             let pause = if inner.is_deleted() {
                 if losses >= requeue.attempts {
                     return Err(deleted_again(&locks.lock));
