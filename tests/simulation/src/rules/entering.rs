@@ -64,7 +64,9 @@ impl Ledger {
         // Whoever waits to write, or of whom it is not known, may be ahead. A writer that only tries keeps nobody out.
         let writes = |ask: &Ask| ask.wanted != Some(1) && (ask.until > 0 || ask.wanted.is_none());
         let is_ahead = |(_, ask): (&u64, &Ask)| ask.may_hold || writes(ask);
-        if state.asks.iter().filter(is_here).any(is_ahead) {
+        // One that was ahead when it began has perhaps given up since: whether others may enter is asked then.
+        let gave_up = state.given_up.get(&(lock, process.id())).is_some_and(|at| *at >= begun);
+        if gave_up || state.asks.iter().filter(is_here).any(is_ahead) {
             return;
         }
         // Who asks once is perhaps turned away already, and asks by whom.
