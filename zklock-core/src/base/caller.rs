@@ -28,6 +28,17 @@ pub fn polls(task: Option<u32>) {
     SIMULATED.set(task.map_or(0, |task| (task % u32::from(u16::MAX)) as u16 + 1));
 }
 
+/// The task that a thread polls, of a runtime or of a simulation; none of them on a plain thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolledTask(Option<task::Id>, u16);
+
+impl PolledTask {
+    /// The one that this thread polls.
+    pub fn here() -> Self {
+        PolledTask(task::try_id(), SIMULATED.get())
+    }
+}
+
 /// The calling task or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {

@@ -1,6 +1,7 @@
 //! Reentrancy by scope: the locks that the calls around the present one hold.
 //!
-//! Inside a body, a task-local names the holds of the chain of calls. A hold has one child slot:
+//! Inside a body, a thread-local names the holds of the chain of calls, for as long as the body is polled, and for the
+//! task that polls it: a runtime that the body runs on its thread polls other tasks there. A hold has one child slot:
 //! nested calls that run concurrently in one scope take turns, because they are as concurrent as
 //! any two tasks.
 //!
@@ -9,13 +10,17 @@
 //!                 └ taken while g runs; a sibling of g waits for it
 //! ```
 
+use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 
+use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::base::caller::Caller;
+use crate::base::caller::{Caller, PolledTask};
 use crate::base::chain::drop_chain;
 use crate::base::mode::Mode;
 use crate::base::unharmed::unharming;
@@ -245,6 +250,8 @@ pub struct Frame {
     pub own: Own,
     /// Whether the next frame outwards is of the same multi-lock.
     joined: bool,
+    /// Its number, which few others have; never zero.
+    number: u32,
 }
 
 impl Drop for Frame {
@@ -269,19 +276,66 @@ pub struct Own {
     pub turn: Option<Weak<Turn>>,
 }
 
+/// The frame of a body.
+struct Entered {
+    frame: Option<Arc<Frame>>,
+    /// The task that polls the body, or drops it.
+    by: Cell<PolledTask>,
+}
+
+impl Entered {
+    fn new(frame: Option<Arc<Frame>>) -> Self {
+        Entered { frame, by: Cell::new(PolledTask::here()) }
+    }
+
+    /// The frame, for the task that polls the body.
+    fn here(&self) -> Option<Arc<Frame>> {
+        self.frame.clone().filter(|_| self.by.get() == PolledTask::here())
+    }
+}
+
 tokio::task_local! {
-    static FRAME: Option<Arc<Frame>>;
+    static ENTERED: Entered;
+}
+
+pin_project! {
+    /// A body whose task may be another one at each poll.
+    struct Polled<F> {
+        #[pin]
+        body: F,
+    }
+
+    impl<F> PinnedDrop for Polled<F> {
+        fn drop(_this: Pin<&mut Self>) {
+            enter_again();
+        }
+    }
+}
+
+impl<F: Future> Future for Polled<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        enter_again();
+        self.project().body.poll(cx)
+    }
+}
+
+/// The present task polls the body, or drops it.
+fn enter_again() {
+    // It cannot while the thread ends, and then nobody asks.
+    let _ = ENTERED.try_with(|entered| entered.by.set(PolledTask::here()));
 }
 
 impl Frame {
     /// A frame inside the present one.
     pub fn new(own: Own) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), own, joined: false })
+        Arc::new(Frame { outer: current(), own, joined: false, number: next_number() })
     }
 
     /// A frame inside another of the same multi-lock.
     pub fn join(outer: Arc<Frame>, own: Own) -> Arc<Self> {
-        Arc::new(Frame { outer: Some(outer), own, joined: true })
+        Arc::new(Frame { outer: Some(outer), own, joined: true, number: next_number() })
     }
 
     /// The frame of the member of the same multi-lock that was acquired before.
@@ -321,7 +375,7 @@ impl Frame {
 
 /// The innermost frame around the caller.
 pub fn current() -> Option<Arc<Frame>> {
-    FRAME.try_with(Clone::clone).ok().flatten()
+    ENTERED.try_with(Entered::here).ok().flatten()
 }
 
 /// The frames around the caller, given the innermost.
@@ -343,39 +397,39 @@ pub fn find(holds: impl Fn(&Grant) -> bool) -> Option<Arc<Frame>> {
     find_in(&current(), holds)
 }
 
-/// A number for the scope of a frame, which is almost certainly unique; zero outside of any scope.
-fn number(frame: &Arc<Frame>) -> u32 {
-    // It only decides who may act for whom, so a rare repetition does no harm.
-    (Arc::as_ptr(frame).addr() >> 4) as u32 | 1 << 31
+/// The number of the next frame: it comes back after two billion others.
+fn next_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) | 1 << 31
 }
 
 /// Sets the scope in which a caller acquires a lock, given the innermost frame around it.
 pub fn scoped(who: Caller, innermost: &Option<Arc<Frame>>) -> Caller {
-    who.inside(innermost.as_ref().map_or(0, number))
+    who.inside(innermost.as_ref().map_or(0, |frame| frame.number))
 }
 
 /// Whether the holder of a lock may be the caller: it is the same task, or it acquired the lock in
 /// a scope around the caller.
 pub fn is_own(who: Caller, innermost: &Option<Arc<Frame>>) -> impl Fn(&Caller) -> bool {
     move |other| {
-        let around = || outwards(innermost).any(|frame| number(frame) == other.scope());
+        let around = || outwards(innermost).any(|frame| frame.number == other.scope());
         who.is_same(other) || other.scope() != 0 && around()
     }
 }
 
 /// Runs `body` inside a frame.
 pub async fn inside<F: Future>(frame: Option<Arc<Frame>>, body: F) -> F::Output {
-    FRAME.scope(frame, body).await
+    ENTERED.scope(Entered::new(frame), Polled { body }).await
 }
 
 /// Runs `body` inside a frame.
 pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T {
-    FRAME.sync_scope(frame, body)
+    ENTERED.sync_scope(Entered::new(frame), body)
 }
 
 /// Drops the rest of a body inside a frame, also while the thread ends.
 pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
-    drop(FRAME.scope(frame, leftover));
+    drop(ENTERED.scope(Entered::new(frame), leftover));
 }
 
 /// Lets a spawned task run in the caller's scope. If the scope holds a lock, the task can acquire

@@ -97,7 +97,7 @@ impl SessionRegistry {
     }
 
     /// Removes a session, or the default session for `None`, and returns it. It closes when its
-    /// last clone, lock and guard are dropped.
+    /// last clone, lock, guard and view are dropped, and the last task has ended that carries one of its scopes.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

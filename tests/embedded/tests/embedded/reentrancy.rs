@@ -1,13 +1,19 @@
 //! Reentrancy follows the scope.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
+use zklock::blocking::block_on;
 use zklock::{
-    AnyLock, ErrorKind, LockOptions, MultiLock, Mutex, Session, StopAt, ZkLockTemplate, carry,
-    carry_sync,
+    AnyLock, Embedded, ErrorKind, LockOptions, MultiLock, Mutex, Session, StopAt, ZkLockTemplate,
+    carry, carry_sync,
 };
 
 use crate::support::{Inside, contenders, join_all, on, prompt, store};
@@ -107,6 +113,97 @@ async fn another_task_does_not_enter_during_a_nested_hold() {
             assert!(other.await.unwrap().unwrap_err().is_busy());
         })
         .await;
+}
+
+/// A runtime that a body runs on its thread polls its other tasks there as well.
+#[test]
+fn a_task_that_is_polled_inside_a_plain_body_is_not_in_its_scope() {
+    let mutex = Session::embedded().mutex("a").unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let guard = mutex.blocking_acquire().unwrap();
+    let asks = || {
+        let mutex = mutex.clone();
+        async move { (zklock::current().is_valid(), mutex.try_acquire().await.is_ok()) }
+    };
+    let before = runtime.spawn(asks());
+    let body = async {
+        let (spawned, carried) = (tokio::spawn(asks()), tokio::spawn(carry(asks())));
+        (asks().await, spawned.await.unwrap(), carried.await.unwrap(), before.await.unwrap())
+    };
+    let inside = guard.scope_sync(|| runtime.block_on(body));
+    // What the body calls itself, and what is carried, is nested.
+    assert_eq!(inside, ((true, true), (false, false), (true, true), (false, false)));
+    let local = LocalSet::new();
+    let task = local.spawn_local(asks());
+    let inside = guard.scope_sync(|| {
+        runtime.block_on(local.run_until(async { (asks().await, task.await.unwrap()) }))
+    });
+    assert_eq!(inside, ((true, true), (false, false)));
+    // The same within one poll of a body that is a future.
+    let other = runtime.spawn(asks());
+    let scope = guard.scope(async { (runtime.block_on(other).unwrap(), asks().await) });
+    assert_eq!(block_on(scope), ((false, false), (true, true)));
+}
+
+#[tokio::test]
+async fn a_body_that_goes_on_in_another_task_stays_in_its_scope() {
+    let mutex = Session::embedded().mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let (go, gone) = oneshot::channel::<()>();
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let looks = || {
+        let (mutex, seen) = (mutex.clone(), seen.clone());
+        move || seen.lock().unwrap().push(mutex.is_held_in_scope())
+    };
+    let (look, at_the_end) = (looks(), Dropped(Box::new(looks())));
+    let mut scope = Box::pin(async move {
+        let body = async {
+            let _at_the_end = at_the_end;
+            look();
+            gone.await.unwrap();
+            look();
+            std::future::pending::<()>().await;
+        };
+        guard.scope(body).await;
+    });
+    assert!(scope.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    go.send(()).unwrap();
+    // It goes on in another task, and is dropped in a third one.
+    let going = tokio::spawn(async move {
+        assert!(scope.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        (scope,)
+    });
+    let (scope,) = going.await.unwrap();
+    tokio::spawn(async move { drop(scope) }).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [true, true, true]);
+}
+
+/// As after `zklock::init` in the middle of a call.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_nested_in_one_of_another_session_at_the_same_servers() {
+    let (store, session) = store();
+    let (mutex, later) = (session.mutex("a").unwrap(), on(&store).mutex("a").unwrap());
+    let elsewhere = on(&Embedded::new()).mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let body = async {
+        let (nested, other) =
+            (later.try_acquire().await.unwrap(), elsewhere.acquire().await.unwrap());
+        assert_eq!(nested.fencing_token(), guard.fencing_token());
+        assert_ne!(other.node_path(), "");
+        assert!(later.is_held_in_scope() && !elsewhere.is_held_in_scope());
+        nested.release().await.unwrap();
+    };
+    guard.scope(body).await;
+    assert!(later.try_acquire().await.unwrap_err().is_busy());
+    guard.release().await.unwrap();
+}
+
+struct Dropped(Box<dyn Fn() + Send>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0();
+    }
 }
 
 #[tokio::test(start_paused = true)]
