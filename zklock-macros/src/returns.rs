@@ -71,7 +71,8 @@ fn erase_in(path: &mut Path) {
 pub(crate) fn is_lazy(ty: &Type) -> bool {
     carries(
         ty,
-        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream"],
+        // The last two are those of a trait, as in `Self::Future`.
+        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream", "Future", "Stream"],
         &[
             "AsyncFn",
             "AsyncFnMut",
@@ -90,7 +91,7 @@ pub(crate) fn is_lazy(ty: &Type) -> bool {
 
 /// Says whether a value of the type is, or visibly carries, a future.
 pub(crate) fn is_future(ty: &Type) -> bool {
-    carries(ty, &["BoxFuture", "LocalBoxFuture"], &["Future"])
+    carries(ty, &["BoxFuture", "LocalBoxFuture", "Future"], &["Future"])
 }
 
 /// Says whether a type, or one in it, has one of the names or is known by one of the traits.

@@ -101,4 +101,19 @@ impl Boxed for u32 {
     }
 }
 
+trait Tower {
+    type Future;
+    fn call(&mut self) -> Self::Future;
+}
+
+impl Tower for u32 {
+    type Future = BoxFuture<'static, Result<u32, LockError>>;
+
+    #[zk_locked("order", on_error = |error| Box::pin(async { Err(error) }))]
+    fn call(&mut self) -> Self::Future {
+        let later = Box::pin(async { Ok(1) });
+        later
+    }
+}
+
 fn main() {}
