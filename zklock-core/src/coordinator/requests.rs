@@ -328,4 +328,10 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     fn last_contact(&self) -> Option<crate::base::clock::Instant> {
         None
     }
+
+    /// Whether the session outlives a reconnect while it has watches. One that does not sets none.
+    #[doc(hidden)]
+    fn keeps_watches(&self) -> bool {
+        true
+    }
 }

@@ -33,6 +33,12 @@ impl WatchBudget {
         Arc::new(WatchBudget { chroot: chroot.len(), all, held })
     }
 
+    /// The budget of a session that may have none.
+    pub fn none(chroot: &str) -> Arc<Self> {
+        let (all, held) = (AtomicUsize::new(MOST), AtomicUsize::new(MOST_OF_HELD));
+        Arc::new(WatchBudget { chroot: chroot.len(), all, held })
+    }
+
     /// The bytes of the chroot.
     pub fn chroot(&self) -> usize {
         self.chroot

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::{Acl, ErrorKind, Sasl, Session, SessionBuilder};
+use zklock::{Acl, ErrorKind, LockOptions, Sasl, Session, SessionBuilder};
 use zklock_test_support::{RawClient, ZooKeeper};
 
 const SECRET: &str = "hunter2";
@@ -45,6 +45,38 @@ async fn a_session_of_a_user_comes_back_after_a_restart() {
     guard.release().await.unwrap();
     assert_eq!(session.zookeeper_session(), before);
     session.close().await;
+}
+
+/// The client library sends its watches before SASL has come to its end, and the server would end the session.
+#[tokio::test]
+async fn a_holder_and_a_waiter_of_a_user_outlive_a_restart() {
+    let server = server();
+    let user = || {
+        let builder = user(&server, "orders", SECRET).session_timeout(Duration::from_secs(50));
+        builder.tick_time(Duration::from_secs(2)).acl(Acl::CreatorAll)
+    };
+    let mine = user().connect().await.unwrap();
+    let options = LockOptions::new().revocable(true);
+    let guard = mine.mutex("a").unwrap().with_options(options).acquire().await.unwrap();
+    let other = user().connect().await.unwrap();
+    let waiting = other.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    let queued = async || mine.site("a").unwrap().contenders().await.unwrap().len() == 2;
+    while !queued().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let before = [&mine, &other].map(Session::zookeeper_session);
+    server.restart();
+    // Both are connected again.
+    assert!(queued().await);
+    other.site("a").unwrap().contenders().await.unwrap();
+    assert_eq!([&mine, &other].map(Session::zookeeper_session), before);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    for session in [mine, other] {
+        session.close().await;
+    }
 }
 
 #[tokio::test]

@@ -78,8 +78,9 @@ impl ZooKeeperConnector {
             let (last, refused) = (None, None);
             let mut search = Search { options, servers, attempts, results, last, refused };
             match within(options.connect_timeout, search.run()).await {
-                Some(Ok((client, task))) => {
-                    Ok(ZooKeeperCoordinator::new(client, task, &options.acl))
+                Some(Ok(((client, task), keeps_watches))) => {
+                    let session = ZooKeeperCoordinator::new(client, task, &options.acl);
+                    Ok(session.keeping_watches(keeps_watches))
                 }
                 Some(Err(error)) => Err(error),
                 None => Err(search.refused.take().unwrap_or_else(|| search.in_vain())),
@@ -113,8 +114,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries until a session is open or the error is final.
-    async fn run(&mut self) -> Result<Opened, RequestError> {
+    /// Tries until a session is open or the error is final. Returns also whether it keeps its watches.
+    async fn run(&mut self) -> Result<(Opened, bool), RequestError> {
         let start = Instant::now();
         let look = (self.options.connect_timeout / 4).min(times::PROBE);
         let mut pause = times::CONNECT.0;
@@ -132,7 +133,11 @@ impl Search<'_> {
                     attempts.fetch_sub(1, Ordering::AcqRel);
                 });
                 let refused = &mut self.refused;
-                let attempt = attempt(self.options, self.servers, &candidates, refused);
+                let attempt = async {
+                    let opened = attempt(self.options, self.servers, &candidates, refused).await?;
+                    let keeps = keeps_watches(self.options, self.servers, &candidates, look).await;
+                    Ok::<_, RequestError>((opened, keeps))
+                };
                 match within(share, attempt).await {
                     Some(Ok(opened)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
@@ -181,14 +186,17 @@ fn no_hosts() -> RequestError {
 }
 
 /// The servers for the client library: those that answered, and those that refused the connection,
-/// which cost nothing and may come back. Silent servers are left out if any other is left, for as
+/// which cost nothing and may come back. Silent servers are left out if one has answered, for as
 /// long as this ZooKeeper session lives, because the library would wait for them; the log names them. If
-/// none answers, the library may still succeed with those that are silent.
+/// none answers, the library may still succeed with those that are silent, and then goes on with all.
 fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
-    let silent = !results.contains(&ProbeResult::Answers);
-    let all = servers.iter().map(String::as_str).zip(results);
-    let wanted = all.filter(|(_, result)| (**result == ProbeResult::Silent) == silent);
-    wanted.map(|(server, _)| server).collect()
+    let [answers, silent] = [ProbeResult::Answers, ProbeResult::Silent];
+    let (is_one_there, all) = (results.contains(&answers), servers.iter().zip(results));
+    if !is_one_there && !results.contains(&silent) {
+        return Vec::new();
+    }
+    let wanted = all.filter(|(_, result)| !is_one_there || **result != silent);
+    wanted.map(|(server, _)| server.as_str()).collect()
 }
 
 /// The servers that are no candidates, if there are any.
@@ -216,6 +224,30 @@ async fn attempt(
     *refused = why.is_definite().then(|| why.clone());
     close(opened, options).await;
     Err(why)
+}
+
+/// Whether a session keeps its watches when it connects again. After that, the client library (0.11.2) sends
+/// them before SASL has come to its end, and a server that lets nobody in without SASL refuses them and ends the session. So
+/// one without SASL asks for something; who gets no answer may be refused.
+async fn keeps_watches(
+    options: &ZooKeeperOptions,
+    servers: &ConnectString,
+    candidates: &[&str],
+    look: Duration,
+) -> bool {
+    let Some(anonymous) = options.without_sasl() else { return true };
+    let mut refused = None;
+    let asking = async {
+        let opened = attempt(&anonymous, servers, candidates, &mut refused).await.ok()?;
+        close(opened, &anonymous).await;
+        Some(())
+    };
+    let keeps = within(look, asking).await.flatten().is_some();
+    if !keeps {
+        let what = "the servers insist on SASL: this ZooKeeper session sets no watches";
+        unharmed(|| tracing::info!("{what}"));
+    }
+    keeps
 }
 
 /// Closes a session that is not used. Whoever closes the lane meanwhile waits for that, because nobody else knows
@@ -352,7 +384,7 @@ mod tests {
         for (results, expected) in [
             ([&answers, &answers, &answers], vec!["a:1", "b:2", "c:3"]),
             ([&answers, &silent, &fails], vec!["a:1", "c:3"]),
-            ([&fails, &silent, &fails], vec!["b:2"]),
+            ([&fails, &silent, &fails], vec!["a:1", "b:2", "c:3"]),
             ([&fails, &fails, &fails], vec![]),
         ] {
             assert_eq!(candidates(&servers, &results.map(Clone::clone)), expected);

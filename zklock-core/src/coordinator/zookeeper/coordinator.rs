@@ -42,6 +42,7 @@ pub struct ZooKeeperCoordinator {
     session_id: i64,
     session_timeout: Duration,
     acl: Arc<[zk::Acl]>,
+    keeps_watches: bool,
 }
 
 impl fmt::Debug for ZooKeeperCoordinator {
@@ -62,8 +63,14 @@ impl ZooKeeperCoordinator {
             session_id: client.session_id().0,
             session_timeout: client.session_timeout(),
             acl: acl.to_client().into(),
+            keeps_watches: true,
             client: Mutex::new(Some(Arc::new(client))),
         }
+    }
+
+    /// Sets whether the session outlives a reconnect while it has watches.
+    pub(super) fn keeping_watches(self, keeps_watches: bool) -> Self {
+        ZooKeeperCoordinator { keeps_watches, ..self }
     }
 
     fn client(&self) -> Option<Arc<Client>> {
@@ -170,6 +177,10 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn session_timeout(&self) -> Duration {
         self.session_timeout
+    }
+
+    fn keeps_watches(&self) -> bool {
+        self.keeps_watches
     }
 
     fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {

@@ -71,6 +71,14 @@ impl ZooKeeperOptions {
         return true;
     }
 
+    /// The same without SASL, if that is used.
+    pub(super) fn without_sasl(&self) -> Option<Self> {
+        #[cfg(feature = "sasl")]
+        return self.sasl.is_some().then(|| ZooKeeperOptions { sasl: None, ..self.clone() });
+        #[cfg(not(feature = "sasl"))]
+        return None;
+    }
+
     /// Checks the options without any I/O.
     ///
     /// # Errors

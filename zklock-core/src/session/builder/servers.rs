@@ -132,6 +132,11 @@ impl SessionBuilder {
     /// Authenticates by SASL. Requires the feature `sasl`. The password is never printed, and is
     /// not sent to the server.
     ///
+    /// Where the servers let nobody in without SASL (`enforce.auth.enabled`, `sessionRequireClientSASLAuth`), the session sets
+    /// no watches, because it would end when it connects again: the client library sends watches before SASL has come to its
+    /// end. So a waiter looks at the queue each T/4 (5 s at most), and everything else that a watch tells is known with the
+    /// next heartbeat, after T/6. The session finds out when it is opened, by a second connection without SASL.
+    ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use zklock::{Sasl, Session};

@@ -78,7 +78,11 @@ impl Rounds {
         self.number += 1;
         let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
         let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
-        let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
+        let chroot = &lane.keeping.local_queues.place().chroot;
+        let watches = match coordinator.keeps_watches() {
+            true => WatchBudget::new(chroot),
+            false => WatchBudget::none(chroot),
+        };
         let generation = Generation::new(self.number, coordinator, lease, spawner, events, watches);
         lane.note(&generation);
         if self.number == 1 && lane.keeping.health.is_of_first() {
