@@ -14,6 +14,7 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::coordinator::request_error::RequestError;
+use crate::session::generation::Generation;
 
 /// What is known of who is in the way of an attempt, now that ZooKeeper was asked.
 #[derive(Debug)]
@@ -26,6 +27,17 @@ pub enum Asked {
     Unknown,
     /// This is what the server, or the connection, says instead.
     Failed(RequestError),
+}
+
+impl Asked {
+    /// The question failed in this session. Where that is used no more, perhaps because of another lock, the next session
+    /// says who is in the way.
+    pub fn failed(generation: &Generation, error: RequestError) -> Self {
+        match generation.is_retired() && refused(error.clone()).is_none() {
+            true => Asked::Unknown,
+            false => Asked::Failed(error),
+        }
+    }
 }
 
 /// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
@@ -104,6 +116,7 @@ impl Seen {
         } else if is_blocked.is_none() {
             is_blocked = soon.bound(blocking).await.ok();
         }
+        let failed = |error| Asked::failed(obstacle.generation(), error);
         match (told, is_blocked) {
             (Some(Ok(busy)), Some(Ok(true))) => Asked::Busy(busy),
             // Nobody may say who else is there.
@@ -114,11 +127,11 @@ impl Seen {
             (_, Some(Ok(false))) => Asked::Unknown,
             // The first one has left, and somebody else who is ahead has not.
             (Some(Err(RequestError::NoNode)), Some(Ok(true))) => Asked::Busy(busy_without_holder()),
-            (Some(Err(error)), _) if error != RequestError::NoNode => Asked::Failed(error),
+            (Some(Err(error)), _) if error != RequestError::NoNode => failed(error),
             // Whoever has time asks once more who is first.
             (None, Some(Ok(true))) if clock.now() + times::LATE_HOLDER < until => Asked::Unknown,
             (None, Some(Ok(true))) => Asked::Busy(busy_without_holder()),
-            (Some(Err(_)) | None, Some(Err(error))) => Asked::Failed(error),
+            (Some(Err(_)) | None, Some(Err(error))) => failed(error),
             (_, _) => Asked::Unknown,
         }
     }

@@ -312,7 +312,7 @@ impl Engine for Permits {
                 Asked::Busy(_) => Asked::Busy(busy(None)),
                 asked => asked,
             },
-            Err(error) => Asked::Failed(error),
+            Err(error) => Asked::failed(other.generation(), error),
         }
     }
 
