@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::state::State;
 use crate::base::clock::{Clock, Instant};
+use crate::base::unharmed::unharmed;
 
 #[derive(Debug)]
 pub(super) struct Store {
@@ -39,10 +40,9 @@ impl Store {
         let wake = std::mem::take(&mut state.wake);
         let trash = std::mem::take(&mut state.trash);
         drop(state);
-        for waker in wake {
-            waker.wake();
-        }
-        drop(trash);
+        // One that panics keeps neither the others asleep nor the caller from what it has asked for.
+        wake.into_iter().for_each(|waker| unharmed(|| waker.wake()));
+        unharmed(|| drop(trash));
         output
     }
 }

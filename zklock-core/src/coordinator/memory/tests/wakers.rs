@@ -40,6 +40,30 @@ fn wakers_run_without_the_lock() {
     assert_eq!(inline.woken.load(Ordering::SeqCst), 2);
 }
 
+/// Panics, as a waker of the application may.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        std::panic::panic_any("a waker");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_neither_who_changes_something_nor_who_is_woken_after_it() {
+    let store = Embedded::new();
+    let (session, other) = (connect(&store), connect(&store));
+    let node = create(&other, "/a", NodeKind::Ephemeral);
+    let mut watches = [(); 3].map(|()| block_on(session.get_watched(&node)).unwrap().2);
+    let inline = Arc::new(Inline { store: store.clone(), woken: AtomicUsize::new(0) });
+    let [sound, broken] = [Waker::from(inline.clone()), Waker::from(Arc::new(Broken))];
+    for (watch, waker) in watches.iter_mut().zip([&sound, &broken, &sound]) {
+        assert!(watch.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    block_on(other.delete(&node)).unwrap();
+    assert_eq!(inline.woken.load(Ordering::SeqCst), 2);
+}
+
 /// Holds a watch, so that dropping the waker drops the watch.
 struct Owner(#[allow(dead_code, reason = "only its drop matters")] Mutex<Option<Watch>>);
 
