@@ -109,7 +109,7 @@ impl AcquireLoop<'_> {
             }
             let generation = self.lane_permit.ready().await?;
             self.unused.go_with(&generation);
-            let acquired = match generation.connected().await {
+            let acquired = match self.connected_in_turn(&generation).await {
                 true => self.enqueue_and_wait(&generation).await,
                 false => Err(Setback::Interrupted),
             };
@@ -157,6 +157,20 @@ impl AcquireLoop<'_> {
             self.see(None);
             if !pause.is_zero() {
                 lane.clock().sleep(pause).await;
+            }
+        }
+    }
+
+    /// Waits until the connection is up, and nobody before it is to send first: of a request that was under way when the
+    /// connection was lost, that may be known only now. False if another generation is to be used.
+    async fn connected_in_turn(&self, generation: &Generation) -> bool {
+        loop {
+            if !generation.connected().await {
+                return false;
+            }
+            match self.turn.filter(|turn| !turn.has_come()) {
+                Some(turn) => turn.comes().await,
+                None => return true,
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Creating a node in the queue, and its directory if it is missing.
 
+use std::future::pending;
 use std::sync::Arc;
 
-use futures_lite::future::poll_once;
+use futures_lite::future::{or, poll_once};
 
 use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::making::{Made, make, no_chroot};
+use crate::acquire::send_order::SendTurn;
 use crate::acquire::setback::{Setback, setback};
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
@@ -20,6 +22,7 @@ use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::new_node::Proof;
 use crate::layout::refusals::{unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Listed};
+use crate::session::own_watch::LinkLost;
 use crate::session::releaser::{DeleteOptions, PendingCreate, Which, or_forgotten};
 
 /// The result of creating a node.
@@ -28,6 +31,15 @@ pub(crate) enum Enqueued {
     Mine(QueuedNode, Contender, Option<Arc<Listed>>),
     /// The layout has a single node, and at this path it is another contender's.
     Taken(String),
+}
+
+/// Tells the turn of a request that the connection is lost; never ends.
+async fn doubting<T>(turn: &SendTurn, link_lost: Option<LinkLost>) -> T {
+    if let Some(link_lost) = link_lost {
+        link_lost.await;
+        turn.is_in_doubt();
+    }
+    pending().await
 }
 
 /// The name of the node that is created and deleted to skip a number.
@@ -62,6 +74,7 @@ impl AcquireLoop<'_> {
         let payload = new.payload.as_slice().into();
         // Asked before there is a node that nobody would delete, should the layout panic.
         let removes_directory = driver.removes_directory();
+        let link_lost = self.turn.map(|_| generation.coordinator().link_lost());
         let mut pending_create =
             PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
@@ -79,9 +92,10 @@ impl AcquireLoop<'_> {
             answer = poll_once(&mut pending_create).await;
             turn.sent();
         }
-        let answer = match answer {
-            Some(answer) => answer,
-            None => pending_create.await,
+        let answer = match (answer, self.turn) {
+            (Some(answer), _) => answer,
+            (None, Some(turn)) => Box::pin(or(pending_create, doubting(turn, link_lost))).await,
+            (None, None) => pending_create.await,
         };
         let is_there = matches!(answer, Ok(_) | Err(RequestError::NodeExists));
         if let Some(turn) = self.turn.filter(|_| is_there) {

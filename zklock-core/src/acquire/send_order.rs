@@ -5,9 +5,10 @@
 //! create request that finds no directory is sent again, and meanwhile another process may create
 //! the directory: then a request that was sent later is applied first. So until the directory is
 //! known to exist, each request waits for a successful reply to the one before; from then on, until
-//! the one before is sent.
+//! the one before is sent. A request that was under way when the connection was lost may have to be sent again: until
+//! that is known, later ones wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +25,20 @@ struct State {
     unsent: BTreeMap<u64, Option<Waker>>,
     /// The one for whose reply the others wait.
     awaited: Option<u64>,
+    /// Those that were sent on a connection that was lost since.
+    in_doubt: BTreeSet<u64>,
     /// Whether a create request has succeeded.
     directory_is_known: bool,
     /// Whether somebody is waking the next one.
     waking: bool,
+}
+
+impl State {
+    /// Whether nobody before it is to be sent first.
+    fn is_next(&self, number: u64) -> bool {
+        let others = self.unsent.range(..number).next().is_some();
+        !others && self.awaited.is_none() && self.in_doubt.range(..number).next().is_none()
+    }
 }
 
 impl SendOrder {
@@ -81,8 +92,7 @@ impl SendTurn {
     pub async fn comes(&self) {
         let poll = |cx: &mut Context<'_>| {
             let mut state = self.order.lock();
-            let is_first = state.unsent.range(..self.number).next().is_none();
-            if is_first && state.awaited.is_none() {
+            if state.is_next(self.number) {
                 return Poll::Ready(());
             }
             // Without a place, it may send at any time.
@@ -91,6 +101,21 @@ impl SendTurn {
             Poll::Pending
         };
         poll_fn(poll).await;
+    }
+
+    /// Whether its turn has come, or it has no place any more.
+    pub fn has_come(&self) -> bool {
+        let state = self.order.lock();
+        state.is_next(self.number) || !state.unsent.contains_key(&self.number)
+    }
+
+    /// Records that the connection was lost on which the request was sent: it may have to be sent again.
+    pub fn is_in_doubt(&self) {
+        if !self.is_over.load(Ordering::Relaxed) {
+            self.order.change(|state| {
+                state.in_doubt.insert(self.number);
+            });
+        }
     }
 
     /// Records that the request was sent.
@@ -111,6 +136,7 @@ impl SendTurn {
         }
         self.order.change(|state| {
             state.awaited.take_if(|number| *number == self.number);
+            state.in_doubt.remove(&self.number);
             state.unsent.insert(self.number, None);
             state.directory_is_known &= !directory_is_missing;
         });
@@ -132,6 +158,7 @@ impl SendTurn {
         }
         self.order.change(|state| {
             state.awaited.take_if(|number| *number == self.number);
+            state.in_doubt.remove(&self.number);
             state.unsent.remove(&self.number);
             state.directory_is_known |= has_directory;
         });
@@ -176,6 +203,34 @@ mod tests {
             second.again(true);
             assert!(poll_once(third.comes()).await.is_none(), "the second is ahead");
             second.comes().await;
+        });
+    }
+
+    #[test]
+    fn what_was_under_way_when_the_connection_was_lost_is_waited_for() {
+        block_on(async {
+            let order = Arc::<SendOrder>::default();
+            let [first, second, third] = [(); 3].map(|()| order.take());
+            first.comes().await;
+            first.sent();
+            first.arrived();
+            second.comes().await;
+            second.sent();
+            third.comes().await;
+            assert!(third.has_come());
+            second.is_in_doubt();
+            assert!(!third.has_come() && poll_once(third.comes()).await.is_none());
+            second.again(false);
+            assert!(poll_once(third.comes()).await.is_none(), "the second is sent again");
+            second.comes().await;
+            second.sent();
+            third.comes().await;
+            second.is_in_doubt();
+            second.arrived();
+            third.comes().await;
+            // Its answer has come since.
+            second.is_in_doubt();
+            third.comes().await;
         });
     }
 

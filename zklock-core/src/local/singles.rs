@@ -78,8 +78,8 @@ impl Singles {
     }
 
     /// A place on the connection for requests of one lock (these or `others`), while any of them is
-    /// pending. A new connection is chosen if there is none, or if it is down or full: the requests that wait on
-    /// that one are lost, or nearly all of them refused, and will be sent again. On the same connection the order
+    /// pending. A new connection is chosen if there is none, or if it is down, silent or full: those that wait on that one
+    /// may come later than these, or not at all. On the same connection the order
     /// remains, so also while the first one is being opened.
     pub fn assign<'a>(
         &self,

@@ -108,7 +108,7 @@ pub struct OwnWatch {
 }
 
 /// Resolves when the connection is lost.
-type LinkLost = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type LinkLost = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl OwnWatch {
     /// A watch that was just set, with what was read. Whether the connection is lost, and how often it was there

@@ -51,6 +51,42 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
     }
 }
 
+/// What was under way when the connection was lost is sent again, and what is asked for meanwhile comes after it.
+#[tokio::test(start_paused = true)]
+async fn calls_during_an_outage_come_after_those_before_it() {
+    let ms = Duration::from_millis;
+    let (store, session) = store();
+    let holder = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let faults = store.faults(store.sessions()[0]);
+    faults.delay_replies(ms(20));
+    let ask = |number: u32| {
+        let (mutex, order) = (fair(&session, "a"), order.clone());
+        crate::spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            order.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        })
+    };
+    let mut asking: Vec<_> = (0..3).map(ask).collect();
+    // The first one is answered, and then the others are sent.
+    tokio::time::sleep(ms(10)).await;
+    faults.hold_requests();
+    tokio::time::sleep(ms(20)).await;
+    faults.disconnect();
+    tokio::time::sleep(ms(70)).await;
+    asking.extend((3..5).map(ask));
+    tokio::time::sleep(ms(10)).await;
+    faults.release();
+    faults.reconnect();
+    tokio::time::sleep(ms(1_000)).await;
+    holder.release().await.unwrap();
+    for asking in asking {
+        asking.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+}
+
 /// Whoever comes later finds a holder in another layout although the handles are gone.
 #[tokio::test]
 async fn a_guard_whose_handle_is_gone_keeps_other_layouts_out() {
