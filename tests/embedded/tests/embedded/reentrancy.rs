@@ -6,9 +6,9 @@ use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use zklock::blocking::block_on;
 use zklock::{
@@ -196,6 +196,23 @@ async fn a_call_is_nested_in_one_of_another_session_at_the_same_servers() {
     guard.scope(body).await;
     assert!(later.try_acquire().await.unwrap_err().is_busy());
     guard.release().await.unwrap();
+}
+
+#[expect(clippy::disallowed_methods, reason = "this runtime has several threads")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_body_blocks_its_thread_for_stays_in_its_scope() {
+    let mutex = Session::embedded().mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let body = async move {
+        let asks = async { mutex.is_held_in_scope() && mutex.try_acquire().await.is_ok() };
+        let here = block_in_place(|| Handle::current().block_on(asks));
+        let (blocking, plain) = (mutex.clone(), mutex.clone());
+        let carried = carry_sync(move || blocking.blocking_acquire().is_ok());
+        let alone = spawn_blocking(move || plain.is_held_in_scope()).await.unwrap();
+        (here, spawn_blocking(carried).await.unwrap(), alone)
+    };
+    let inside = tokio::spawn(async move { guard.scope(body).await }).await.unwrap();
+    assert_eq!(inside, (true, true, false));
 }
 
 struct Dropped(Box<dyn Fn() + Send>);
