@@ -91,14 +91,11 @@ impl NamedLock {
         })
     }
 
-    /// Whether it is a hold of this lock, perhaps in another session: the default session may have been replaced since.
     fn is_of(&self, grant: &Grant) -> bool {
-        let (queue, place) =
-            (&grant.queue, |session: &Session| session.local_queues().place().clone());
-        queue.path() == self.path()
+        let queue = &grant.queue;
+        queue.session().id() == self.session.id()
+            && queue.path() == self.path()
             && grant.mode != Mode::Permit
-            && (queue.session().id() == self.session.id()
-                || place(queue.session()) == place(&self.session))
     }
 
     /// Acquires the lock, nested or in the queue.

@@ -12,8 +12,8 @@ use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use zklock::blocking::block_on;
 use zklock::{
-    AnyLock, Embedded, ErrorKind, LockOptions, MultiLock, Mutex, Session, StopAt, ZkLockTemplate,
-    carry, carry_sync,
+    AnyLock, ErrorKind, LockOptions, MultiLock, Mutex, Session, StopAt, ZkLockTemplate, carry,
+    carry_sync,
 };
 
 use crate::support::{Inside, contenders, join_all, on, prompt, store};
@@ -176,26 +176,6 @@ async fn a_body_that_goes_on_in_another_task_stays_in_its_scope() {
     let (scope,) = going.await.unwrap();
     tokio::spawn(async move { drop(scope) }).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [true, true, true]);
-}
-
-/// As after `zklock::init` in the middle of a call.
-#[tokio::test(start_paused = true)]
-async fn a_call_is_nested_in_one_of_another_session_at_the_same_servers() {
-    let (store, session) = store();
-    let (mutex, later) = (session.mutex("a").unwrap(), on(&store).mutex("a").unwrap());
-    let elsewhere = on(&Embedded::new()).mutex("a").unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    let body = async {
-        let (nested, other) =
-            (later.try_acquire().await.unwrap(), elsewhere.acquire().await.unwrap());
-        assert_eq!(nested.fencing_token(), guard.fencing_token());
-        assert_ne!(other.node_path(), "");
-        assert!(later.is_held_in_scope() && !elsewhere.is_held_in_scope());
-        nested.release().await.unwrap();
-    };
-    guard.scope(body).await;
-    assert!(later.try_acquire().await.unwrap_err().is_busy());
-    guard.release().await.unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "this runtime has several threads")]
