@@ -71,8 +71,7 @@ fn erase_in(path: &mut Path) {
 pub(crate) fn is_lazy(ty: &Type) -> bool {
     carries(
         ty,
-        // The last two are those of a trait, as in `Self::Future`.
-        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream", "Future", "Stream"],
+        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream"],
         &[
             "AsyncFn",
             "AsyncFnMut",
@@ -91,7 +90,7 @@ pub(crate) fn is_lazy(ty: &Type) -> bool {
 
 /// Says whether a value of the type is, or visibly carries, a future.
 pub(crate) fn is_future(ty: &Type) -> bool {
-    carries(ty, &["BoxFuture", "LocalBoxFuture", "Future"], &["Future"])
+    carries(ty, &["BoxFuture", "LocalBoxFuture"], &["Future"])
 }
 
 /// Says whether a type, or one in it, has one of the names or is known by one of the traits.
@@ -132,8 +131,14 @@ fn carries(ty: &Type, names: &[&str], traits: &[&str]) -> bool {
         Type::TraitObject(object) => object.bounds.iter().any(bounded),
         Type::Path(path) => {
             let segments = &path.path.segments;
-            segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
-                || segments.iter().any(inside)
+            // As in `Self::Future` of a service.
+            let of_trait = path.qself.is_some()
+                || segments.len() == 2
+                    && segments.first().is_some_and(|first| first.ident == "Self");
+            let is_one = |names: &[&str]| {
+                segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
+            };
+            is_one(names) || of_trait && is_one(traits) || segments.iter().any(inside)
         }
         _ => false,
     }
@@ -223,8 +228,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_trait_calls_a_future_is_one() {
+        let futures: [Type; 2] =
+            [parse_quote!(Self::Future), parse_quote!(<Self as Service<R>>::Future)];
+        assert!(futures.iter().all(|future| is_future(future) && is_lazy(future)));
+        assert!(is_lazy(&parse_quote!(Result<<T as Feed>::Stream, E>)));
+    }
+
+    #[test]
     fn values_and_what_takes_work_are_not_lazy() {
-        let values: [Type; 6] = [
+        let values: [Type; 8] = [
+            parse_quote!(Result<Stream, E>),
+            parse_quote!(Result<Vec<models::Future>, E>),
             // Its work has begun, and the function may wait for it.
             parse_quote!(Result<JoinHandle<()>, E>),
             parse_quote!(Result<Box<dyn Fn() -> u64>, E>),

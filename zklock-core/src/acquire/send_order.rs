@@ -64,9 +64,10 @@ impl SendOrder {
         if std::mem::replace(&mut state.waking, true) {
             return;
         }
-        while state.awaited.is_none() {
-            let first = state.unsent.first_entry().and_then(|mut first| first.get_mut().take());
-            let Some(waker) = first else { break };
+        loop {
+            let first = state.unsent.keys().next().copied().filter(|first| state.is_next(*first));
+            let waker = first.and_then(|first| state.unsent.get_mut(&first)?.take());
+            let Some(waker) = waker else { break };
             drop(state);
             waker.wake();
             state = self.lock();
@@ -178,6 +179,7 @@ mod tests {
     use futures_lite::future::{block_on, poll_once};
 
     use super::*;
+    use crate::session::spawner::Spawner;
 
     #[test]
     fn until_there_is_a_directory_each_waits_for_the_answer_ahead() {
@@ -232,6 +234,31 @@ mod tests {
             second.is_in_doubt();
             third.comes().await;
         });
+    }
+
+    /// A task that is polled where it is woken.
+    #[test]
+    fn who_waits_for_one_in_doubt_is_not_woken_before_it_is_known() {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let order = Arc::<SendOrder>::default();
+            let [first, second, third, fourth] = [(); 4].map(|()| order.take());
+            first.sent();
+            first.arrived();
+            second.sent();
+            second.is_in_doubt();
+            let say = tell.clone();
+            Spawner::Inline.spawn(async move {
+                fourth.comes().await;
+                say.send("its turn").ok();
+            });
+            drop(third);
+            tell.send("another gave up").ok();
+            second.arrived();
+        });
+        let soon = std::time::Duration::from_secs(30);
+        assert_eq!(told.recv_timeout(soon), Ok("another gave up"));
+        assert_eq!(told.recv_timeout(soon), Ok("its turn"));
     }
 
     #[test]

@@ -10,7 +10,6 @@
 //!                 └ taken while g runs; a sibling of g waits for it
 //! ```
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -279,18 +278,22 @@ pub struct Own {
 /// The frame of a body.
 struct Entered {
     frame: Option<Arc<Frame>>,
-    /// The task that polls the body, or drops it.
-    by: Cell<PolledTask>,
+    /// The task that polls the body, or drops it. A body that is `Sync` stays so.
+    by: Mutex<PolledTask>,
 }
 
 impl Entered {
     fn new(frame: Option<Arc<Frame>>) -> Self {
-        Entered { frame, by: Cell::new(PolledTask::here()) }
+        Entered { frame, by: Mutex::new(PolledTask::here()) }
+    }
+
+    fn by(&self) -> MutexGuard<'_, PolledTask> {
+        self.by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The frame, for the task that polls the body.
     fn here(&self) -> Option<Arc<Frame>> {
-        self.frame.clone().filter(|_| self.by.get() == PolledTask::here())
+        self.frame.clone().filter(|_| *self.by() == PolledTask::here())
     }
 }
 
@@ -324,7 +327,7 @@ impl<F: Future> Future for Polled<F> {
 /// The present task polls the body, or drops it.
 fn enter_again() {
     // It cannot while the thread ends, and then nobody asks.
-    let _ = ENTERED.try_with(|entered| entered.by.set(PolledTask::here()));
+    let _ = ENTERED.try_with(|entered| *entered.by() = PolledTask::here());
 }
 
 impl Frame {
@@ -470,6 +473,12 @@ pub fn carry_sync<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
 mod tests {
     use super::*;
     use crate::session::handle::Session;
+
+    #[test]
+    fn the_future_of_a_scope_is_send_and_sync_if_the_body_is() {
+        fn check<T: Send + Sync>(_: &T) {}
+        check(&carry(std::future::ready(())));
+    }
 
     #[tokio::test]
     async fn scopes_are_left_one_after_the_other_however_many_are_around() {

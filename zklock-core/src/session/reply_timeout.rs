@@ -188,4 +188,8 @@ impl Coordinator for TimedReplies {
     fn last_contact(&self) -> Option<Instant> {
         self.coordinator.last_contact()
     }
+
+    fn keeps_watches(&self) -> bool {
+        self.coordinator.keeps_watches()
+    }
 }

@@ -133,11 +133,7 @@ impl Search<'_> {
                     attempts.fetch_sub(1, Ordering::AcqRel);
                 });
                 let refused = &mut self.refused;
-                let attempt = async {
-                    let opened = attempt(self.options, self.servers, &candidates, refused).await?;
-                    let keeps = keeps_watches(self.options, self.servers, &candidates, look).await;
-                    Ok::<_, RequestError>((opened, keeps))
-                };
+                let attempt = attempt(self.options, self.servers, &candidates, refused);
                 match within(share, attempt).await {
                     Some(Ok(opened)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
@@ -145,7 +141,8 @@ impl Search<'_> {
                                         does not use them";
                             unharmed(|| tracing::warn!(servers, "{what}"));
                         }
-                        return Ok(opened);
+                        let keeps = keeps_watches(self.options, self.servers, &candidates, look);
+                        return Ok((opened, keeps.await));
                     }
                     Some(Err(error)) if error.is_definite() => return Err(error),
                     // If the server ended the connection, or TLS failed, the client library reports
@@ -227,8 +224,9 @@ async fn attempt(
 }
 
 /// Whether a session keeps its watches when it connects again. After that, the client library (0.11.2) sends
-/// them before SASL has come to its end, and a server that lets nobody in without SASL refuses them and ends the session. So
-/// one without SASL asks for something; who gets no answer may be refused.
+/// them before SASL has come to its end, and any other credentials after that. A server that lets nobody in without them
+/// refuses the watches, and ends the session. So another one is opened without credentials. One that does not come about in
+/// time may be refused.
 async fn keeps_watches(
     options: &ZooKeeperOptions,
     servers: &ConnectString,
@@ -236,15 +234,14 @@ async fn keeps_watches(
     look: Duration,
 ) -> bool {
     let Some(anonymous) = options.without_sasl() else { return true };
-    let mut refused = None;
     let asking = async {
-        let opened = attempt(&anonymous, servers, candidates, &mut refused).await.ok()?;
+        let opened = granted(&anonymous, servers, candidates).await.ok()?;
         close(opened, &anonymous).await;
         Some(())
     };
     let keeps = within(look, asking).await.flatten().is_some();
     if !keeps {
-        let what = "the servers insist on SASL: this ZooKeeper session sets no watches";
+        let what = "the servers did not let a connection without SASL in: this ZooKeeper session sets no watches";
         unharmed(|| tracing::info!("{what}"));
     }
     keeps

@@ -71,10 +71,14 @@ impl ZooKeeperOptions {
         return true;
     }
 
-    /// The same without SASL, if that is used.
+    /// The same without any credentials, if SASL is used.
     pub(super) fn without_sasl(&self) -> Option<Self> {
         #[cfg(feature = "sasl")]
-        return self.sasl.is_some().then(|| ZooKeeperOptions { sasl: None, ..self.clone() });
+        return self.sasl.is_some().then(|| ZooKeeperOptions {
+            sasl: None,
+            auth: Vec::new(),
+            ..self.clone()
+        });
         #[cfg(not(feature = "sasl"))]
         return None;
     }
