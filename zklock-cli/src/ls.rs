@@ -27,6 +27,8 @@ pub(crate) struct Lock {
     pub(crate) layout: String,
     pub(crate) holders: Vec<ContenderInfo>,
     pub(crate) waiters: Vec<ContenderInfo>,
+    /// The permits that some of the waiters have made already: second nodes of theirs.
+    pub(crate) awaited: Vec<ContenderInfo>,
     /// Until when nobody gets it, where nobody holds it.
     pub(crate) until: Option<SystemTime>,
 }
@@ -107,38 +109,35 @@ async fn read(session: Session, name: String) -> Result<Found, LockError> {
 /// Reads a lock, unless nobody uses it.
 async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError> {
     let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut until: Option<SystemTime> = None;
+    let (mut until, mut known): (Option<SystemTime>, _) = (None, BTreeSet::new());
     let sites = session.sites(&*name).await?;
     for site in &sites {
         let queue = site.contenders().await?;
         until = until.max(rests_until(site, &queue));
-        for one in queue {
-            let to = if one.holds && !site.is_inner() { &mut holders } else { &mut waiters };
+        for mut one in queue {
+            if site.is_inner() {
+                // Whoever holds the inner lock of a semaphore waits for a permit.
+                one.holds = false;
+                known.insert(one.zookeeper_session);
+            }
+            let to = if one.holds { &mut holders } else { &mut waiters };
             to.push(one);
         }
         layouts.extend((!site.is_inner()).then(|| site.layout()));
     }
-    let twins = twins(&waiters);
-    waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.zookeeper_session));
-    let mut known = BTreeSet::new();
-    waiters.retain(|one| is_first_of_its_permits(one, &mut known));
+    let (waiters, awaited): (Vec<_>, Vec<_>) =
+        waiters.into_iter().partition(|one| is_waiter_of_its_own(one, &mut known));
     let path = sites.first().map(|site| site.path().to_owned());
     let path = path.filter(|_| !holders.is_empty() || !waiters.is_empty());
     let (layout, until) = (layouts.join(" and "), until.filter(|_| holders.is_empty()));
-    Ok(path.map(|path| Lock { name, path, layout, holders, waiters, until }))
+    Ok(path.map(|path| Lock { name, path, layout, holders, waiters, awaited, until }))
 }
 
-/// Whether this is no further node of who waits for several permits: one caller of a session waits for permits
-/// at a time, and is one waiter. `known` has the sessions before it.
-pub(crate) fn is_first_of_its_permits(one: &ContenderInfo, known: &mut BTreeSet<i64>) -> bool {
+/// Whether this is no further node of a waiter. Each who waits for permits stands in the inner lock of the semaphore, where
+/// a session has one node for each of its callers; the first of all has made its permits as well, and is one waiter all
+/// the same. `known` has the sessions in the inner lock, and then those before this one.
+pub(crate) fn is_waiter_of_its_own(one: &ContenderInfo, known: &mut BTreeSet<i64>) -> bool {
     one.mode != Mode::Permit || one.holds || known.insert(one.zookeeper_session)
-}
-
-/// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner
-/// lock of the semaphore, and is one waiter all the same.
-pub(crate) fn twins(queue: &[ContenderInfo]) -> Vec<i64> {
-    let waiting = queue.iter().filter(|one| one.mode == Mode::Permit && !one.holds);
-    waiting.map(|one| one.zookeeper_session).collect()
 }
 
 /// Prints the locks in use. The exit code says whether all of them could be listed.

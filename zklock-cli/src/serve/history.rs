@@ -151,15 +151,30 @@ impl Line {
     ) {
         let at = if gap { before } else { now };
         let mut new: Vec<_> = all.iter().collect();
+        // Who waited for a permit with a node in the inner lock holds it with another one.
+        let is_new =
+            |one: &ContenderInfo| self.spans.iter().all(|span| span.one.czxid != one.czxid);
+        let permits = all.iter().filter(|(one, holds, _)| *holds && one.mode == Mode::Permit);
+        let mut permits: Vec<_> = permits.map(|(one, ..)| *one).filter(|one| is_new(one)).collect();
+        let mut waited = Vec::new();
         for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
             let same =
                 |one: &ContenderInfo| one.node == span.one.node && one.czxid == span.one.czxid;
             let Some(at_present) = new.iter().position(|(one, ..)| same(one)) else {
+                let its_permit = |one: &&ContenderInfo| {
+                    let is_inner = !span.holds && span.one.mode == Mode::Mutex;
+                    let session = span.one.zookeeper_session;
+                    is_inner && one.zookeeper_session == session && one.czxid > span.one.czxid
+                };
+                let permit = permits.iter().position(its_permit);
+                let permit = permit.map(|place| permits.remove(place).czxid);
+                waited.extend(permit);
                 span.ends(
                     at,
                     match (span.end, gap) {
                         (Some(end), _) => end,
                         (_, true) => "unseen",
+                        _ if permit.is_some() => "granted",
                         _ if span.dying => "gone",
                         _ if span.holds => "released",
                         _ => "left",
@@ -183,7 +198,8 @@ impl Line {
             }
         }
         for (one, holds, dying) in new {
-            let was_here = self.spans.iter().any(|span| span.one.czxid == one.czxid);
+            let was_here = waited.contains(&one.czxid)
+                || self.spans.iter().any(|span| span.one.czxid == one.czxid);
             let from = match (holds, was_here) {
                 (true, true) => granted(one).filter(|told| *told > before).unwrap_or(now).min(now),
                 (true, false) => began(one).min(now),
@@ -225,7 +241,8 @@ impl Span {
 
 /// What the modes of its users say.
 pub(super) fn kind(lock: &Lock) -> &'static str {
-    let modes = || lock.holders.iter().chain(&lock.waiters).map(|one| one.mode);
+    let all = || lock.holders.iter().chain(&lock.waiters).chain(&lock.awaited);
+    let modes = || all().map(|one| one.mode);
     if modes().any(|mode| mode == Mode::Permit) {
         "semaphore"
     } else if modes().all(|mode| mode == Mode::Mutex) {
@@ -284,6 +301,39 @@ mod tests {
         assert!(!history.held_for("a").is_at_most());
         let since = history.held_since("a").map(moment);
         assert_eq!(since, Some(moment(granted)));
+    }
+
+    /// Its waiters stand in its inner lock, with nodes of one session, and hold it with other nodes.
+    #[tokio::test]
+    async fn who_is_granted_a_permit_has_not_left_the_queue() {
+        let session = Session::embedded();
+        let _held = session.semaphore("a", 2).unwrap().acquire().await.unwrap();
+        let locks = async || crate::ls::find(&session, None).await.unwrap().locks;
+        let (mut before, mut after) = (locks().await, locks().await);
+        let mut node = before[0].holders.remove(0);
+        let (second, now) = (Duration::from_secs(1), node.created + Duration::from_secs(60));
+        node.owner.granted = None;
+        let mut permit = node.clone();
+        (permit.node, permit.czxid) = ("b-lease-0000000001".to_owned(), node.czxid + 9);
+        (node.mode, node.holds) = (Mode::Mutex, false);
+        let waiters = [0, 1, 2].map(|number| {
+            let mut waiter = node.clone();
+            (waiter.node, waiter.czxid) =
+                (format!("b-lock-000000000{number}"), node.czxid + number);
+            waiter
+        });
+        before[0].waiters = waiters.to_vec();
+        after[0].waiters = waiters[2..].to_vec();
+        after[0].holders = vec![permit];
+        let mut history = History::default();
+        history.seen(&before, |_| false, now, false);
+        history.seen(&after, |_| false, now + second, false);
+        let told = history.value("a").unwrap();
+        let ends: Vec<_> =
+            told["spans"].as_array().unwrap().iter().map(|one| &one["end"]).collect();
+        assert_eq!(ends, [&"granted".into(), &"left".into(), &Value::Null, &Value::Null], "{told}");
+        // It had waited before, with this node as well.
+        assert_eq!(history.held_since("a"), Some(now + second));
     }
 
     /// The deletion may be seen before whoever asked for it is told so.

@@ -211,7 +211,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// The highest number of a node of a lock. The numbers of a queue count the nodes that were created.
 fn number(lock: &Lock) -> i64 {
-    let all = lock.holders.iter().chain(&lock.waiters);
+    let all = lock.holders.iter().chain(&lock.waiters).chain(&lock.awaited);
     all.filter_map(|one| ls::number(&one.node)).max().unwrap_or(0)
 }
 

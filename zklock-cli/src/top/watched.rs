@@ -55,7 +55,8 @@ impl Watched {
         };
         let longest = |lock: &Lock| lock.holders.iter().map(&mut held_for).reduce(Held::or);
         let held = locks.iter().map(longest).map(Option::unwrap_or_default).collect();
-        let waiting = locks.iter().flat_map(|lock| &lock.waiters).map(node).collect();
+        let waiting = locks.iter().flat_map(|lock| lock.waiters.iter().chain(&lock.awaited));
+        let waiting = waiting.map(node).collect();
         (self.holding, self.waiting) = (holding, Some((now, waiting)));
         held
     }

@@ -22,7 +22,7 @@ pub(super) fn facts<'a>(views: &'a [View], queues: &'a [Queue], server: &'a str)
 /// Its queue.
 pub(super) fn queue(survey: Survey) -> Queue {
     let (path, layout) = ("/zklock/a".to_owned(), "Curator".to_owned());
-    Queue { path, layout, inner: false, survey }
+    Queue { path, layout, inner: false, inside: BTreeSet::new(), survey }
 }
 
 /// What a server says that belongs to no ensemble.

@@ -171,7 +171,7 @@ mod tests {
         }
         survey.next_number = next;
         survey.created = Some(now - SECOND * made);
-        Queue { path: "/a".to_owned(), layout: "Curator".to_owned(), inner: false, survey }
+        crate::why::example::queue(survey)
     }
 
     /// Its node was made, or it was granted the lock, so many seconds ago.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use zklock::{ContenderInfo, ErrorKind, LockOptions, Session, Site, Survey};
 
 use crate::exit::{Failure, UNREACHABLE};
-use crate::ls::{is_first_of_its_permits, twins};
+use crate::ls::is_waiter_of_its_own;
 use crate::member::Place;
 use crate::when::since;
 use crate::why::life::Life;
@@ -34,6 +34,8 @@ pub(crate) struct Queue {
     pub(crate) layout: String,
     /// Whether it is the inner lock of a semaphore.
     pub(crate) inner: bool,
+    /// The sessions that stand in the inner lock beside it.
+    pub(crate) inside: BTreeSet<i64>,
     pub(crate) survey: Survey,
 }
 
@@ -159,7 +161,7 @@ async fn read_again(
         };
         unread.retain(|name| !queue.survey.queue.iter().any(|one| one.node == *name));
     }
-    without_twins(queues);
+    know_inside(queues);
     Ok(())
 }
 
@@ -221,7 +223,7 @@ async fn read(session: &Session, name: &str, end: Instant) -> Result<Vec<Queue>,
     for site in &sites {
         let survey = site.clone().head(HEAD).survey().await?;
         let (path, layout, inner) = (site.path().to_owned(), site.layout(), site.is_inner());
-        queues.push(Queue { path, layout, inner, survey });
+        queues.push(Queue { path, layout, inner, inside: BTreeSet::new(), survey });
     }
     for (site, queue) in sites.iter().zip(&mut queues) {
         if queue.survey.unread.is_empty() {
@@ -234,15 +236,21 @@ async fn read(session: &Session, name: &str, end: Instant) -> Result<Vec<Queue>,
             _ => break,
         }
     }
-    without_twins(&mut queues);
+    know_inside(&mut queues);
     Ok(queues)
 }
 
-/// Who waits with the node of a permit is not counted a second time.
-fn without_twins(queues: &mut [Queue]) {
-    let twins = queues.iter().flat_map(|queue| twins(&queue.survey.queue)).collect::<Vec<_>>();
-    for queue in queues.iter_mut().filter(|queue| queue.inner) {
-        queue.survey.queue.retain(|one| !twins.contains(&one.zookeeper_session));
+/// Who waits in an inner lock is not counted a second time with the node of a permit.
+fn know_inside(queues: &mut [Queue]) {
+    let inner = queues.iter().filter(|queue| queue.inner).flat_map(|queue| &queue.survey.queue);
+    let inside: BTreeSet<_> = inner.map(|one| one.zookeeper_session).collect();
+    for queue in queues {
+        if queue.inner {
+            // Whoever holds the inner lock waits for a permit.
+            queue.survey.queue.iter_mut().for_each(|one| one.holds = false);
+        } else {
+            queue.inside.clone_from(&inside);
+        }
     }
 }
 
@@ -267,8 +275,8 @@ impl Queue {
 
     /// All of them wait in the inner lock of a semaphore.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = &ContenderInfo> {
-        let mut known = BTreeSet::new();
+        let mut known = self.inside.clone();
         let waiters = self.survey.queue.iter().filter(|one| !one.holds || self.inner);
-        waiters.filter(move |one| is_first_of_its_permits(one, &mut known))
+        waiters.filter(move |one| is_waiter_of_its_own(one, &mut known))
     }
 }

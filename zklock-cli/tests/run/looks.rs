@@ -218,6 +218,49 @@ fn a_waiter_for_a_permit_is_one_waiter() {
     assert!(waiters.iter_mut().all(|waiter| waiter.wait().unwrap().success()));
 }
 
+/// As the threads of one process with Curator do, each with a node in the inner lock.
+#[test]
+fn each_caller_of_a_session_that_waits_for_a_permit_is_a_waiter() {
+    let bed = Bed::new("callers");
+    let (mut holds, mut waits) = (raw(), raw());
+    let lease = |number| CURATORS.replace("-lock-0", &format!("-lease-{number}"));
+    make(
+        &mut holds,
+        &bed.path(&format!("a/leases/{}", lease(0))),
+        b"10.0.0.7",
+        CreateMode::Ephemeral,
+    );
+    let locks = [0, 1, 2].map(|number| CURATORS.replace("-lock-0", &format!("-lock-{number}")));
+    for node in &locks {
+        make(&mut waits, &bed.path(&format!("a/locks/{node}")), b"10.0.0.8", CreateMode::Ephemeral);
+    }
+    // The first of them has made its permit, too, later.
+    make(
+        &mut waits,
+        &bed.path(&format!("a/leases/{}", lease(1))),
+        b"10.0.0.8",
+        CreateMode::Ephemeral,
+    );
+    let ls = json(&bed, &["ls", "--json"]);
+    assert_eq!(ls["locks"][0]["waiting"], 3, "{ls}");
+    let why = json(&bed, &["why", "a", "--json", "--within", "20s"]);
+    let waiters: Vec<_> = why["waiters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["node"], &one["holds"]))
+        .collect();
+    let (first, no) = (locks.clone().map(serde_json::Value::from), false.into());
+    assert_eq!(waiters, [(&first[0], &no), (&first[1], &no), (&first[2], &no)], "{why}");
+    assert!(why["queues"].as_array().unwrap().iter().all(|queue| queue["left"] == 0), "{why}");
+    let mut top = bed.zklock(&["top", "--json"]).spawn().unwrap();
+    let seen: serde_json::Value = serde_json::from_str(&changes(&mut top)()).unwrap();
+    top.kill().unwrap();
+    top.wait().unwrap();
+    assert_eq!(seen["locks"][0]["waiting"], 3, "{seen}");
+    [holds, waits].into_iter().for_each(|client| client.close().unwrap());
+}
+
 #[test]
 fn why_does_not_blame_a_server_for_a_wrong_argument() {
     let bed = Bed::new("wrong");
