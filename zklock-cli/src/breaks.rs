@@ -3,13 +3,13 @@
 use std::io::{BufRead, Write, stderr, stdin};
 
 use serde_json::{Value, json};
-use zklock::{ContenderInfo, LockError, Session, Site, Survey};
+use zklock::{ContenderInfo, LockError, Session, Site};
 
 use crate::args::Break;
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::{line, say};
+use crate::parts::head_and_while;
 use crate::server::connect;
-use crate::why::view::HEAD;
 
 /// Deletes one exact node, after a question.
 pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
@@ -43,34 +43,18 @@ pub(crate) async fn find(
     czxid: u64,
 ) -> Result<Option<(Site, ContenderInfo)>, LockError> {
     for site in session.sites(name).await? {
-        if let Some(one) = find_in(&site, node, czxid, (HEAD, PART)).await? {
+        if let Some(one) = find_in(&site, node, czxid).await? {
             return Ok(Some((site, one)));
         }
     }
     Ok(None)
 }
 
-/// So many nodes are read at a time behind the head of a queue: each part may take as long as a look may.
-const PART: usize = 500;
-
-/// Reads the head of a queue, where a holder is, and what is behind it up to this node: a long queue of a server far away
-/// is not read in the time of one look.
-async fn find_in(
-    site: &Site,
-    node: &str,
-    czxid: u64,
-    (head, part): (usize, usize),
-) -> Result<Option<ContenderInfo>, LockError> {
-    let Survey { mut queue, unread, .. } = site.clone().head(head).survey().await?;
-    if let Some(behind) = unread.iter().position(|unread| unread == node) {
-        // Those before it may only leave, so it stays within these.
-        let (mut read, all) = (head, head + behind + 1);
-        while read < all {
-            read = all.min(read + part);
-            queue = site.clone().head(read).contenders_reusing(&queue).await?;
-        }
-    }
-    Ok(queue.into_iter().find(|one| one.node == node && one.czxid == czxid))
+/// Reads a queue up to this node.
+async fn find_in(site: &Site, node: &str, czxid: u64) -> Result<Option<ContenderInfo>, LockError> {
+    let is_it = |one: &ContenderInfo| one.node == node;
+    let queue = head_and_while(site, |queue| !queue.iter().any(is_it)).await?;
+    Ok(queue.into_iter().find(|one| is_it(one) && one.czxid == czxid))
 }
 
 /// What became of it, as JSON.
@@ -111,16 +95,14 @@ mod tests {
         let site = session.site("a").unwrap();
         let queue = site.contenders().await.unwrap();
         assert_eq!(queue.len(), 7);
-        for parts in [(1, 1), (2, 2), (3, 4), (7, 1), (100, 500)] {
-            for one in &queue {
-                let found = find_in(&site, &one.node, one.czxid, parts).await.unwrap();
-                let found = found.unwrap_or_else(|| panic!("{parts:?}: {one:?}"));
-                assert_eq!((&found.node, found.czxid, found.holds), (&one.node, one.czxid, true));
-                // A later node of the same name.
-                let other = find_in(&site, &one.node, one.czxid + 1_000, parts).await.unwrap();
-                assert_eq!(other, None);
-            }
-            assert_eq!(find_in(&site, "not-there", 1, parts).await.unwrap(), None);
+        for one in &queue {
+            let found = find_in(&site, &one.node, one.czxid).await.unwrap();
+            let found = found.unwrap_or_else(|| panic!("{one:?}"));
+            assert_eq!((&found.node, found.czxid, found.holds), (&one.node, one.czxid, true));
+            // A later node of the same name.
+            let other = find_in(&site, &one.node, one.czxid + 1_000).await.unwrap();
+            assert_eq!(other, None);
         }
+        assert_eq!(find_in(&site, "not-there", 1).await.unwrap(), None);
     }
 }

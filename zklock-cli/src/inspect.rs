@@ -9,6 +9,7 @@ use zklock::{ContenderInfo, Site};
 use crate::exit::Failure;
 use crate::ls::who;
 use crate::near;
+use crate::parts::{head_and_while, whole};
 use crate::server::connect;
 use crate::text::{printable, tell};
 use crate::when::{span, until};
@@ -18,7 +19,7 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let (mut queues, mut is_used) = (Vec::new(), false);
     for site in session.sites(name).await? {
-        let queue = site.contenders().await?;
+        let queue = whole(&site, &[]).await?;
         is_used |= !queue.is_empty();
         if as_json {
             queues.push(document(&site, &queue));
@@ -83,7 +84,9 @@ pub(crate) async fn revoke(name: &str, as_json: bool) -> Result<u8, Failure> {
     for site in session.sites(name).await?.iter().filter(|site| !site.is_inner()) {
         if !as_json {
             // Before the request overwrites what Curator and kazoo have written about a holder.
-            let queue = site.contenders().await?;
+            // What is behind the holders is not read: of a queue that is long they are asked all the same.
+            let all_hold = |queue: &[ContenderInfo]| queue.last().is_none_or(|one| one.holds);
+            let queue = head_and_while(site, all_hold).await?;
             queue.iter().filter(|one| one.holds).try_for_each(|one| say(&line(one)))?;
         }
         asked += site.revoke().await?;

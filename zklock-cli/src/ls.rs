@@ -14,6 +14,7 @@ use crate::held::Held;
 use crate::inspect::{moment, rests_until, say, value};
 pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
+use crate::parts::whole;
 use crate::server::{Again, connect};
 use crate::text::{printable, tell};
 use crate::when::{span, until};
@@ -112,7 +113,7 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
     let (mut until, mut known): (Option<SystemTime>, _) = (None, BTreeSet::new());
     let sites = session.sites(&*name).await?;
     for site in &sites {
-        let queue = site.contenders().await?;
+        let queue = whole(site, &[]).await?;
         until = until.max(rests_until(site, &queue));
         for mut one in queue {
             if site.is_inner() {

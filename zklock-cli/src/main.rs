@@ -15,6 +15,7 @@ mod inspect;
 mod ls;
 mod member;
 mod near;
+mod parts;
 mod run;
 #[cfg(feature = "serve")]
 mod serve;

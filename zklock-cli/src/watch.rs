@@ -11,6 +11,7 @@ use zklock::{ContenderInfo, ErrorKind, LockError, LockEvent, Mode, Site};
 
 use crate::exit::Failure;
 use crate::inspect::{line, say, value};
+use crate::parts::whole;
 use crate::server::connect;
 
 /// How soon a queue is found that was not there before: nothing tells of one in another layout.
@@ -84,7 +85,7 @@ async fn look(
     sites.sort_by_key(|site| !site.is_inner());
     for site in sites {
         let known = known.get(&place(&site)).map(Vec::as_slice).unwrap_or_default();
-        let mut queue = site.contenders_reusing(known).await?;
+        let mut queue = whole(&site, known).await?;
         if site.is_inner() {
             // Whoever holds the inner lock of a semaphore waits for a permit.
             queue.iter_mut().for_each(|one| one.holds = false);

@@ -10,14 +10,13 @@ use zklock::{ContenderInfo, ErrorKind, LockOptions, Session, Site, Survey};
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::is_waiter_of_its_own;
 use crate::member::Place;
+use crate::parts::HEAD;
 use crate::when::since;
 use crate::why::life::Life;
 use crate::words::{Connection, connections};
 
 /// What is left of the time for the end of the command.
 const REST: Duration = Duration::from_millis(100);
-/// So many nodes of each queue are read first: the holders, and who is next.
-pub(crate) const HEAD: usize = 100;
 /// This part of the time is left for the connections when the rest of a long queue takes too long, or a server does not
 /// tell who it is.
 const FOR_CONNECTIONS: u32 = 5;

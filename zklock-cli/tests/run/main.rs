@@ -14,6 +14,7 @@ mod guide;
 mod interrupts;
 mod jobs;
 mod leavers;
+mod long;
 mod looks;
 mod meanwhile;
 mod places;
