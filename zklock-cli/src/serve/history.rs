@@ -48,6 +48,8 @@ struct Span {
     certain: SystemTime,
     to: Option<SystemTime>,
     end: Option<&'static str>,
+    /// Whether this server may have deleted its node, which the next look tells.
+    in_doubt: bool,
     /// Whether the session of a holder was silent or without a connection when it was seen last.
     dying: bool,
 }
@@ -102,11 +104,23 @@ impl History {
 
     /// Remembers that the node of a contender was deleted by this server. That may have been seen already.
     pub(super) fn broken(&mut self, name: &str, node: &str, czxid: u64) {
-        let Some(line) = self.lines.get_mut(name) else { return };
-        let mut last = line.spans.iter_mut().rev();
-        if let Some(span) = last.find(|span| span.one.node == node && span.one.czxid == czxid) {
+        if let Some(span) = self.last_span(name, node, czxid) {
             span.end = Some("broken");
         }
+    }
+
+    /// Remembers that this server may have deleted the node of a contender: if it is gone at the next look, it has.
+    pub(super) fn perhaps_broken(&mut self, name: &str, node: &str, czxid: u64) {
+        match self.last_span(name, node, czxid) {
+            Some(span) if span.to.is_none() => span.in_doubt = true,
+            Some(span) => span.end = Some("broken"),
+            None => {}
+        }
+    }
+
+    fn last_span(&mut self, name: &str, node: &str, czxid: u64) -> Option<&mut Span> {
+        let mut last = self.lines.get_mut(name)?.spans.iter_mut().rev();
+        last.find(|span| span.one.node == node && span.one.czxid == czxid)
     }
 
     /// Since when somebody of those holds a lock, as it says or as was seen.
@@ -173,6 +187,7 @@ impl Line {
                     at,
                     match (span.end, gap) {
                         (Some(end), _) => end,
+                        _ if span.in_doubt => "broken",
                         (_, true) => "unseen",
                         _ if permit.is_some() => "granted",
                         _ if span.dying => "gone",
@@ -183,6 +198,7 @@ impl Line {
                 continue;
             };
             let (one, holds, dying) = *new[at_present];
+            span.in_doubt = false;
             // A process hands the lock on without another node: its text says since when.
             let handed =
                 span.one.owner.granted.is_some() && span.one.owner.granted != one.owner.granted;
@@ -207,7 +223,8 @@ impl Line {
             };
             let certain = if granted(one).is_some() { from } else { now };
             let (one, holds, dying) = ((*one).clone(), *holds, *dying);
-            self.spans.push_back(Span { one, holds, from, certain, to: None, end: None, dying });
+            let (to, end, in_doubt) = (None, None, false);
+            self.spans.push_back(Span { one, holds, from, certain, to, end, in_doubt, dying });
         }
         while self.spans.len() > MOST_SPANS {
             // Of a long queue, who holds the lock and who has waited longest.
@@ -364,5 +381,33 @@ mod tests {
         }
         let fields = include_str!("../../JSON.md");
         assert!(fields.contains("`broken` (on this page) of either"));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_may_have_been_deleted_here_is_broken_if_it_is_gone_at_the_next_look() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let locks = crate::ls::find(&session, None).await.unwrap().locks;
+        let (one, second) = (&locks[0].holders[0], Duration::from_secs(1));
+        for (looks, end) in [
+            (&[(1, true), (3, false)][..], "broken"),
+            (&[(1, true), (3, true), (4, false)], "released"),
+            (&[(1, true), (2, false)], "broken"),
+        ] {
+            let mut history = History::default();
+            let mut in_doubt = true;
+            for &(at, is_there) in looks {
+                if at > 2 && std::mem::take(&mut in_doubt) {
+                    history.perhaps_broken("a", &one.node, one.czxid);
+                }
+                let seen = if is_there { &locks[..] } else { &[] };
+                history.seen(seen, |_| false, one.created + second * at, false);
+            }
+            if in_doubt {
+                history.perhaps_broken("a", &one.node, one.czxid);
+            }
+            let ended = history.value("a").unwrap()["spans"][0]["end"].clone();
+            assert_eq!(ended, end, "{looks:?}");
+        }
     }
 }

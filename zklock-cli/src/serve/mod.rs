@@ -1,5 +1,6 @@
 //! `zklock serve`: a page with the locks, live.
 
+mod breaking;
 mod connection;
 mod gate;
 mod history;

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::args::czxid;
-use crate::breaks::{find, told};
+use crate::breaks::told;
+use crate::serve::breaking::{self, Wanted};
 use crate::serve::connection::Peer;
 use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
 use crate::serve::token::Token;
 use crate::serve::whys::Whys;
-use crate::text::tell;
 
 /// A connection without news is kept open by so little.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -160,26 +160,16 @@ async fn break_node(
         })
     };
     let (name, node) = (field("name")?, field("node")?);
-    let number = czxid(&field("czxid")?);
-    let number =
-        number.map_err(|why| refusal(StatusCode::BAD_REQUEST, format!("\"czxid\": {why}")))?;
+    let czxid = czxid(&field("czxid")?);
+    let czxid =
+        czxid.map_err(|why| refusal(StatusCode::BAD_REQUEST, format!("\"czxid\": {why}")))?;
     let looker = &shared.looker;
     if !looker.history(|history| history.knows(&name)) {
         return Err(unknown(&name));
     }
-    let failed =
-        |error: zklock::LockError| refusal(StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}"));
-    let found = find(&looker.session, &name, &node, number).await.map_err(failed)?;
-    let deleted = match found {
-        Some((site, one)) => site.break_holder(&one).await.map_err(failed)?,
-        None => false,
-    };
-    if deleted {
-        looker.history(|history| history.broken(&name, &node, number));
-    }
-    tell(format_args!(
-        "{from} breaks {name:?}: --node {node:?} --czxid {number:#x}: deleted is {deleted}"
-    ));
-    looker.look_again();
+    let breaking =
+        breaking::break_node(looker.clone(), Wanted { from, name: name.clone(), node, czxid });
+    let deleted = breaking.await;
+    let deleted = deleted.map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))?;
     Ok(as_json(told(&name, deleted).to_string()))
 }

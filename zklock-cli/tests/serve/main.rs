@@ -17,6 +17,7 @@ mod begins;
 mod bounds;
 mod breaks;
 mod client;
+mod doubts;
 mod foreign;
 mod live;
 mod meanwhile;

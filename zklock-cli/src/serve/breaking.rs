@@ -1,0 +1,59 @@
+//! Deletes the node of a contender for somebody who asks by the page.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use zklock::{ErrorKind, LockError};
+
+use crate::breaks::find;
+use crate::serve::looker::Looker;
+use crate::text::{printable, tell};
+
+/// A node that somebody wants to be deleted.
+pub(super) struct Wanted {
+    pub(super) from: SocketAddr,
+    pub(super) name: String,
+    pub(super) node: String,
+    pub(super) czxid: u64,
+}
+
+/// Deletes it, and tells what became of it, also if nobody waits for the answer any more. Returns whether it was there.
+pub(super) async fn break_node(looker: Arc<Looker>, wanted: Wanted) -> Result<bool, String> {
+    // Whoever asks may go at any time, and then its handler is dropped.
+    let breaking = tokio::spawn(async move { to_the_end(&looker, &wanted).await });
+    // A task that panicked has told so itself.
+    breaking.await.unwrap_or_else(|_| Err("this server has failed".to_owned()))
+}
+
+async fn to_the_end(looker: &Looker, wanted: &Wanted) -> Result<bool, String> {
+    let Wanted { from, name, node, czxid } = wanted;
+    let tell = |what: String| {
+        tell(format_args!("{from} breaks {name:?}: --node {node:?} --czxid {czxid:#x}: {what}"));
+    };
+    let in_words = |error: LockError| format!("{error:#}");
+    let deleted = match find(&looker.session, name, node, *czxid).await.map_err(in_words)? {
+        None => Ok(false),
+        Some((site, one)) => site.break_holder(&one).await,
+    };
+    match &deleted {
+        Ok(true) => looker.history(|history| history.broken(name, node, *czxid)),
+        Err(error) if is_in_doubt(error) => {
+            looker.history(|history| history.perhaps_broken(name, node, *czxid));
+        }
+        _ => {}
+    }
+    match &deleted {
+        Ok(deleted) => tell(format!("deleted is {deleted}")),
+        Err(error) if is_in_doubt(error) => {
+            tell(printable(&format!("whether it was deleted is not known: {error:#}")));
+        }
+        Err(_) => {}
+    }
+    looker.look_again();
+    deleted.map_err(in_words)
+}
+
+/// Whether the server may have got the request. A refusal is an answer.
+fn is_in_doubt(error: &LockError) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Closing)
+}
