@@ -244,8 +244,9 @@ fn of_cons(said: &str) -> Option<Vec<Connection>> {
         return None;
     }
     let read = |line: &str| {
-        let (from, rest) = line.trim().strip_prefix('/')?.split_once('[')?;
-        let (_, rest) = rest.split_once('(')?;
+        // An address of IPv6 has brackets, too.
+        let (from, rest) = line.trim().strip_prefix('/')?.split_once('(')?;
+        let (from, _) = from.rsplit_once('[')?;
         let fields =
             rest.trim_end_matches(')').split(',').filter_map(|field| field.split_once('='));
         let field =
@@ -302,6 +303,9 @@ mod tests {
             answered: 46_315_694,
         };
         assert_eq!(of_cons(said), Some(vec![one.clone()]));
+        let from = "[0:0:0:0:0:0:0:1]:59078";
+        let v6 = Connection { from: from.to_owned(), ..one.clone() };
+        assert_eq!(of_cons(&said.replace("10.0.0.7:59078", from)), Some(vec![v6]));
         let told = serde_json::json!({ "connections": [{
             "remote_socket_address": "10.0.0.7:59078",
             "session_id": 0x1_0002_c2af_0000_i64,
