@@ -10,6 +10,7 @@ use crate::exit::{Failure, PROBLEM};
 use crate::inspect::{line, say};
 use crate::parts::head_and_while;
 use crate::server::connect;
+use crate::text::json_text;
 
 /// Deletes one exact node, after a question.
 pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
@@ -28,7 +29,7 @@ pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
     }
     session.close().await;
     say(&match deleted {
-        deleted if wanted.json => told(&wanted.name, deleted).to_string(),
+        deleted if wanted.json => json_text(&told(&wanted.name, deleted)),
         true => format!("deleted {}", wanted.node),
         false => format!("nothing to do: {} with this czxid is not there", wanted.node),
     })?;

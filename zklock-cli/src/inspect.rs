@@ -11,7 +11,7 @@ use crate::ls::who;
 use crate::near;
 use crate::parts::{head_and_while, whole};
 use crate::server::connect;
-use crate::text::{printable, tell};
+use crate::text::{json_text, printable, tell};
 use crate::when::{span, until};
 
 /// Prints the queue of a lock, or its queues.
@@ -30,7 +30,7 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
         }
     }
     if as_json {
-        say(&json!({ "name": name, "queues": queues }).to_string())?;
+        say(&json_text(&json!({ "name": name, "queues": queues })))?;
     } else if !is_used {
         let near = near::names(&session, name).await;
         if !near.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) async fn revoke(name: &str, as_json: bool) -> Result<u8, Failure> {
         asked += site.revoke().await?;
     }
     say(&match asked {
-        asked if as_json => json!({ "name": name, "asked": asked }).to_string(),
+        asked if as_json => json_text(&json!({ "name": name, "asked": asked })),
         0 => format!("nobody holds {name}"),
         1 => format!("asked the holder of {name} to release it"),
         _ => format!("asked the {asked} holders of {name} to release it"),

@@ -16,7 +16,7 @@ pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
 use crate::parts::whole;
 use crate::server::{Again, connect};
-use crate::text::{printable, tell};
+use crate::text::{json_text, printable, tell};
 use crate::when::{span, until};
 
 /// A lock in use.
@@ -150,7 +150,7 @@ pub(crate) async fn ls(prefix: Option<&str>, again: &Again, as_json: bool) -> Re
         let locks: Vec<_> = locks.iter().map(Lock::value).collect();
         let mut document = json!({ "locks": locks });
         left_out.add_to(&mut document);
-        say(&document.to_string())?;
+        say(&json_text(&document))?;
     } else if locks.is_empty() {
         let but = if left_out.is_empty() { "" } else { ", apart from what is left out" };
         say(&format!("{}{but}", none(&session, prefix)?))?;

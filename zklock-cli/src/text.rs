@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
+use serde_json::Value;
+
 /// The width of a line.
 const WIDTH: usize = 96;
 
@@ -14,6 +16,18 @@ pub(crate) fn tell(what: impl Display) {
 /// A text without what could do something to a terminal. Whoever may create nodes chooses what is in them.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
+}
+
+/// A document as it is printed. JSON may have the control characters of Latin-1 as they are, which a terminal obeys.
+pub(crate) fn json_text(document: &Value) -> String {
+    let mut text = String::new();
+    for c in document.to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => text += &format!("\\u{:04x}", u32::from(c)),
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// So many of something: `1 lock`, `2 locks`.
@@ -44,6 +58,17 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All that may be between quotes, as it was meant.
+    #[test]
+    fn a_document_has_no_control_characters_and_says_the_same() {
+        let all: String = ('\0'..='\u{17f}').collect();
+        let document = serde_json::json!({ &all: [&all, 1.5, null] });
+        let text = json_text(&document);
+        assert!(!text.contains(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
+        assert!(text.contains("\\u007f\\u0080") && text.contains("\\u009f\u{a0}"), "{text}");
+    }
 
     #[test]
     fn long_texts_are_broken_between_words() {

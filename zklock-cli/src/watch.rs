@@ -13,6 +13,7 @@ use crate::exit::Failure;
 use crate::inspect::{line, say, value};
 use crate::parts::whole;
 use crate::server::connect;
+use crate::text::json_text;
 
 /// How soon a queue is found that was not there before: nothing tells of one in another layout.
 const LOOK: Duration = Duration::from_secs(1);
@@ -145,8 +146,12 @@ fn tell(
         say(&match as_json {
             true => {
                 let contender = value(one);
-                json!({ "event": event, "path": path, "layout": layout, "contender": contender })
-                    .to_string()
+                json_text(&json!({
+                    "event": event,
+                    "path": path,
+                    "layout": layout,
+                    "contender": contender,
+                }))
             }
             false => format!("{event:8}{}", line(one)),
         })?;

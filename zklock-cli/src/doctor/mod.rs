@@ -18,7 +18,7 @@ use self::servers::Distinct;
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
 use crate::server::open;
-use crate::text::wrapped;
+use crate::text::{json_text, wrapped};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,8 @@ pub(crate) async fn doctor(
     let unchecked = unchecked(&checks);
     if as_json {
         let all: Vec<_> = checks.iter().map(Check::value).collect();
-        say(&json!({ "well": wrong == 0, "unchecked": unchecked, "checks": all }).to_string())?;
+        let document = json!({ "well": wrong == 0, "unchecked": unchecked, "checks": all });
+        say(&json_text(&document))?;
     } else {
         checks.iter().try_for_each(|check| say(&check.text()))?;
         let mut verdict = match wrong {

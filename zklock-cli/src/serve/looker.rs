@@ -12,6 +12,7 @@ use crate::inspect::moment;
 use crate::ls::Found;
 use crate::serve::history::History;
 use crate::serve::state::state;
+use crate::text::json_text;
 use crate::top::look::look;
 use crate::when::millis;
 use crate::why::life::Life;
@@ -134,7 +135,7 @@ impl Looker {
         };
         let state = self.history(|history| {
             history.seen(&found.locks, is_dying, now, gap);
-            state(found, views, history, self.prefix.as_deref(), self.breaks).to_string()
+            json_text(&state(found, views, history, self.prefix.as_deref(), self.breaks))
         });
         self.seen.send_if_modified(|seen| {
             if *seen.state != *state {
@@ -153,7 +154,7 @@ impl Looker {
             "interval_ms": millis(self.interval),
         });
         self.seen.send_modify(|seen| {
-            (seen.look, seen.at) = (look.to_string().into(), Some(Instant::now()))
+            (seen.look, seen.at) = (json_text(&look).into(), Some(Instant::now()))
         });
     }
 }

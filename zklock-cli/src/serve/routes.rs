@@ -23,6 +23,7 @@ use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
 use crate::serve::token::Token;
 use crate::serve::whys::Whys;
+use crate::text::json_text;
 
 /// A connection without news is kept open by so little.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -123,7 +124,7 @@ type Asked = Query<HashMap<String, String>>;
 async fn timeline(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
     let name = name(&query)?;
     let value = shared.looker.history(|history| history.value(name));
-    Ok(as_json(value.ok_or_else(|| unknown(name))?.to_string()))
+    Ok(as_json(json_text(&value.ok_or_else(|| unknown(name))?)))
 }
 
 async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
@@ -171,5 +172,5 @@ async fn break_node(
         breaking::break_node(looker.clone(), Wanted { from, name: name.clone(), node, czxid });
     let deleted = breaking.await;
     let deleted = deleted.map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))?;
-    Ok(as_json(told(&name, deleted).to_string()))
+    Ok(as_json(json_text(&told(&name, deleted))))
 }

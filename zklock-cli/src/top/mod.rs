@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::inspect::say;
 use crate::server::{Again, connect, servers};
 use crate::signals::{Signals, exit_code};
-use crate::text::printable;
+use crate::text::{json_text, printable};
 use crate::top::look::look;
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
@@ -41,7 +41,7 @@ pub(crate) async fn top(interval: Duration, again: Again, as_json: bool) -> Resu
             model.seen(found, &views, std::time::Instant::now());
             let mut document = json!({ "locks": model.values() });
             model.left_out.add_to(&mut document);
-            say(&document.to_string())?;
+            say(&json_text(&document))?;
             sleep(interval.max(begin.elapsed())).await;
         }
     }

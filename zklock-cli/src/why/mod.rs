@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::exit::{Failure, OWN, PROBLEM, UNREACHABLE};
 use crate::inspect::say;
 use crate::server::{Again, servers};
+use crate::text::json_text;
 use crate::why::problems::Facts;
 use crate::why::view::{Queue, View};
 
@@ -73,7 +74,7 @@ pub(crate) async fn known(
     let facts = Facts { name, within, again, views: &views, queues, server };
     let problems = facts.problems();
     let says = match as_json {
-        true => show::json(&facts, &problems).to_string(),
+        true => json_text(&show::json(&facts, &problems)),
         false => show::text(&facts, &problems),
     };
     Ok(Known { says, is_wrong: !problems.iter().all(|problem| problem.is_normal) })

@@ -512,7 +512,7 @@ fn what_a_node_says_does_nothing_to_a_terminal() {
     let bed = Bed::new("escapes");
     let mut client = raw();
     let data =
-        br#"{"host":"db\u001b[2J7","app":"x\u009b2J","granted":"\u001b[1m","since":"\u001b[1m"}"#;
+        br#"{"host":"db\u001b[2J7","app":"x\u009b2J","label":"\u007f\u0080\u009f","granted":"\u001b[1m","since":"\u001b[1m"}"#;
     let node = "a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
     make(&mut client, &bed.path(node), data, CreateMode::Ephemeral);
     for arguments in [&["ls"][..], &["show", "a"], &["why", "a", "--within", "20s"]] {
@@ -520,6 +520,23 @@ fn what_a_node_says_does_nothing_to_a_terminal() {
         assert!(text.contains("x2J on db[2J7"), "{text:?}");
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
+    let is_told = |text: &str, contender: fn(&serde_json::Value) -> &serde_json::Value| {
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        let told: serde_json::Value = serde_json::from_str(text).unwrap();
+        let one = contender(&told);
+        assert_eq!(
+            (&one["host"], &one["application"]),
+            (&"db\x1b[2J7".into(), &"x\u{9b}2J".into())
+        );
+        assert_eq!(one["label"], "\x7f\u{80}\u{9f}");
+    };
+    is_told(&said(&bed, &["ls", "--json"]).0, |told| &told["locks"][0]["holders"][0]);
+    is_told(&said(&bed, &["show", "a", "--json"]).0, |told| &told["queues"][0]["contenders"][0]);
+    is_told(&said(&bed, &["why", "a", "--json", "--within", "20s"]).0, |told| &told["holders"][0]);
+    let mut watching = bed.zklock(&["watch", "a", "--json"]).spawn().unwrap();
+    is_told(&changes(&mut watching)(), |told| &told["contender"]);
+    watching.kill().unwrap();
+    watching.wait().unwrap();
     let run = ["run", "a", "--timeout", "1s", "--retries", "1", "--", "true"];
     let text = String::from_utf8(bed.output(&run).stderr).unwrap();
     assert!(text.contains("x2J on db[2J7"), "{text:?}");
