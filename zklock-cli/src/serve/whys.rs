@@ -24,28 +24,28 @@ type Answer = Arc<Turn<Option<(Instant, Result<String, String>)>>>;
 #[derive(Debug)]
 pub(super) struct Whys {
     again: Again,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     answers: Mutex<HashMap<String, Answer>>,
 }
 
 impl Whys {
     pub(super) fn new(again: Again) -> Self {
-        Whys { again, room: Semaphore::new(AT_ONCE), answers: Mutex::default() }
+        Whys { again, room: Arc::new(Semaphore::new(AT_ONCE)), answers: Mutex::default() }
     }
 
     /// Returns what `zklock why` says about a lock, as JSON. Fails with what is in the way.
     pub(super) async fn ask(&self, name: &str) -> Result<String, String> {
         let answer = self.answer(name);
         let turn = timeout(PATIENCE, async {
-            let answer = answer.lock().await;
+            let answer = answer.lock_owned().await;
             let is_new = |known: &(Instant, _)| known.0.elapsed() < WITHIN;
             match answer.as_ref().filter(|known| is_new(known)) {
                 Some((_, known)) => Err(known.clone()),
                 // It is never closed.
-                None => Ok((answer, self.room.acquire().await.ok())),
+                None => Ok((answer, self.room.clone().acquire_owned().await.ok())),
             }
         });
-        let (mut answer, _room) = match turn.await {
+        let (mut answer, room) = match turn.await {
             Ok(Ok(turn)) => turn,
             Ok(Err(known)) => return known,
             Err(_) => {
@@ -54,10 +54,17 @@ impl Whys {
                 return Err(slow.to_owned());
             }
         };
-        let known = known(name, WITHIN, &self.again, true).await;
-        let known = known.map(|known| known.says).map_err(|failure| failure.message);
-        *answer = Some((Instant::now(), known.clone()));
-        known
+        let (name, again) = (name.to_owned(), self.again.clone());
+        // Whoever asks may leave before the servers have answered: until then there is no room for another question.
+        let asking = tokio::spawn(async move {
+            let known = known(&name, WITHIN, &again, true).await;
+            let known = known.map(|known| known.says).map_err(|failure| failure.message);
+            *answer = Some((Instant::now(), known.clone()));
+            drop(room);
+            known
+        });
+        // A task that panicked has told so itself.
+        asking.await.unwrap_or_else(|_| Err("this server has failed".to_owned()))
     }
 
     fn answer(&self, name: &str) -> Answer {

@@ -1,7 +1,9 @@
 //! Clients that take more than their share.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write, copy, sink};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -93,19 +95,25 @@ fn there_are_only_so_many_connections() {
     drop(many);
 }
 
-/// One of two servers is silent, so that each question takes as long as it may.
-#[test]
-fn who_asks_with_many_others_is_answered_all_the_same() {
-    let bed = Bed::new("asked");
+/// Locks that somebody holds.
+fn locks(bed: &Bed, count: usize) -> Vec<String> {
     let mut client = raw();
     client.create(bed.path("").trim_end_matches('/'), b"", CreateMode::Persistent).unwrap();
-    let names: Vec<_> = (0..30).map(|number| format!("a{number}")).collect();
+    let names: Vec<_> = (0..count).map(|number| format!("a{number}")).collect();
     for name in &names {
         client.create(&bed.path(name), b"", CreateMode::Persistent).unwrap();
         let node = format!("{name}/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000");
         client.create(&bed.path(&node), b"10.0.0.7", CreateMode::Persistent).unwrap();
     }
     client.close().unwrap();
+    names
+}
+
+/// One of two servers is silent, so that each question takes as long as it may.
+#[test]
+fn who_asks_with_many_others_is_answered_all_the_same() {
+    let bed = Bed::new("asked");
+    let names = locks(&bed, 30);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let servers = format!("{},{}", ZooKeeper::shared().addr(), silent.local_addr().unwrap());
     let server = Server::run(bed.zklock_at(&servers, &SERVE));
@@ -130,4 +138,49 @@ fn who_asks_with_many_others_is_answered_all_the_same() {
         let told = all.iter().filter(|(_, code)| *code == 200).count();
         (all[names.len() - 1].0 < Duration::from_secs(10) && told > 4).then_some(())
     });
+}
+
+/// A server that never answers, and how many sessions are being opened at it at the same time, at most.
+fn silent() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (open, most) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+    let highest = most.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (open, most) = (open.clone(), most.clone());
+            thread::spawn(move || {
+                let (mut client, mut begin) = (client.ok()?, [0]);
+                client.read_exact(&mut begin).ok()?;
+                // Four-letter words begin with a letter, and requests with their length.
+                if begin == [0] {
+                    most.fetch_max(open.fetch_add(1, SeqCst) + 1, SeqCst);
+                    _ = copy(&mut client, &mut sink());
+                    open.fetch_sub(1, SeqCst);
+                }
+                Some(())
+            });
+        }
+    });
+    (address, highest)
+}
+
+/// What they have asked for is asked all the same, for as long as the servers may take to answer.
+#[test]
+fn who_leaves_makes_no_room_for_another_question() {
+    let bed = Bed::new("leave");
+    let names = locks(&bed, 40);
+    let (silent, most) = silent();
+    let servers = format!("{},{silent}", ZooKeeper::shared().addr());
+    let server = Server::run(bed.zklock_at(&servers, &SERVE));
+    server.events().next("state", |state| state["locks"].as_array().unwrap().len() == names.len());
+    most.store(0, SeqCst);
+    for name in &names {
+        let asking = server.sent("GET", &named("/api/why", name), &[], "");
+        thread::sleep(Duration::from_millis(50));
+        drop(asking);
+    }
+    let most = most.load(SeqCst);
+    // Those of four questions, and of the session of the server itself.
+    assert!((1..=8).contains(&most), "{most}");
 }
