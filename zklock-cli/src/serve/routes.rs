@@ -104,7 +104,11 @@ fn answered(seen: Seen) -> Result<Seen, Refusal> {
     }
 }
 
-async fn locks(State(shared): State<Shared>) -> Result<Response, Refusal> {
+async fn locks(
+    State(shared): State<Shared>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+) -> Result<Response, Refusal> {
+    let _works = peer.works();
     Ok(as_json(&*answered(shared.looker.fresh().await)?.state))
 }
 
@@ -127,7 +131,12 @@ async fn timeline(State(shared): State<Shared>, query: Asked) -> Result<Response
     Ok(as_json(json_text(&value.ok_or_else(|| unknown(name))?)))
 }
 
-async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
+async fn why(
+    State(shared): State<Shared>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    query: Asked,
+) -> Result<Response, Refusal> {
+    let _works = peer.works();
     let name = name(&query)?;
     let knows = || shared.looker.history(|history| history.knows(name));
     if !knows() {
@@ -142,7 +151,7 @@ async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Ref
 
 async fn break_node(
     State(shared): State<Shared>,
-    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
     wanted: Result<Json<Value>, JsonRejection>,
 ) -> Result<Response, Refusal> {
@@ -153,6 +162,8 @@ async fn break_node(
     if !token.is_in(header).await {
         return Err(refusal(StatusCode::UNAUTHORIZED, "this is not the token of --token-file"));
     }
+    // Those who guess wait for each other, and have no such right.
+    let _works = peer.works();
     let Json(wanted) = wanted.map_err(|error| refusal(error.status(), error.body_text()))?;
     let field = |name: &str| {
         let field = wanted[name].as_str().map(str::to_owned);
@@ -168,8 +179,10 @@ async fn break_node(
     if !looker.history(|history| history.knows(&name)) {
         return Err(unknown(&name));
     }
-    let breaking =
-        breaking::break_node(looker.clone(), Wanted { from, name: name.clone(), node, czxid });
+    let breaking = breaking::break_node(
+        looker.clone(),
+        Wanted { from: peer.from, name: name.clone(), node, czxid },
+    );
     let deleted = breaking.await;
     let deleted = deleted.map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))?;
     Ok(as_json(json_text(&told(&name, deleted))))

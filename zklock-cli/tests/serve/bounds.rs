@@ -48,6 +48,34 @@ fn a_connection_on_which_nothing_passes_is_ended() {
 }
 
 #[test]
+fn a_connection_is_not_ended_while_its_answer_is_prepared() {
+    let bed = Bed::new("prepared");
+    let name = locks(&bed, 1).remove(0);
+    // It is silent, so that the answer takes as long as it may.
+    let servers = format!("{},{}", ZooKeeper::shared().addr(), silent().0);
+    let server = Server::run(bed.zklock_at(&servers, &SERVE));
+    server.events().next("state", |state| state["locks"][0].is_object());
+    let ask = |stream: &mut TcpStream, path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).is_ok()
+    };
+    // On a busy machine the second request may come too late.
+    until("an answer to a request that comes just before the end", || {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(BOUND)).unwrap();
+        assert!(ask(&mut stream, "/icon.svg"));
+        let mut read = vec![0; 65536];
+        (stream.read(&mut read).ok()? > 0).then_some(())?;
+        thread::sleep(Duration::from_millis(18_500));
+        ask(&mut stream, &named("/api/why", &name)).then_some(())?;
+        let size = stream.read(&mut read).ok()?;
+        let answer = String::from_utf8_lossy(&read[..size]).into_owned();
+        println!("{answer}");
+        answer.starts_with("HTTP/1.1 200 OK").then_some(())
+    });
+}
+
+#[test]
 fn who_does_not_read_its_answers_is_left() {
     let bed = Bed::new("deaf");
     let server = Server::of(&bed, &[]);
