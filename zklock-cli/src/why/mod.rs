@@ -5,6 +5,7 @@ mod directory;
 mod example;
 mod lasting;
 pub(crate) mod life;
+mod local;
 mod problems;
 mod show;
 mod stuck;

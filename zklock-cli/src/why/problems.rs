@@ -10,6 +10,7 @@ use crate::server::{Again, auth, joined, line};
 use crate::text::printable;
 use crate::when::{span, until};
 use crate::why::life::Life;
+use crate::why::local::has_connection;
 use crate::why::view::{Queue, View};
 
 /// The session timeout of a holder of which no server tells it: the default of zklock and of kazoo.
@@ -140,7 +141,7 @@ impl Facts<'_> {
                     if queues.iter().any(|queue| !queue.survey.unread.is_empty()) {
                         says += " Not all who wait there are known: the time was too short for the queue.";
                     }
-                    helps.extend(ends(&waiting));
+                    helps.extend(self.ends(&waiting));
                     let servers = format!("ZKLOCK_CONNECT={}", joined(&others));
                     helps.push(line(&["export", &servers]));
                 }
@@ -157,6 +158,19 @@ impl Facts<'_> {
             _ => false,
         };
         queues.iter().flat_map(Queue::waiters).filter(is_there).collect()
+    }
+
+    /// The command that ends those of them who run on this machine, for certain.
+    fn ends(&self, waiting: &[&ContenderInfo]) -> Option<String> {
+        let here = Owner::here(None).host;
+        let local = waiting.iter().filter(|one| one.owner.host == here);
+        let process = |one: &&ContenderInfo| {
+            let Life::Connected { from, .. } = Life::of(one, self.views) else { return None };
+            one.owner.pid.filter(|process| has_connection(*process, &from))
+        };
+        let processes: BTreeSet<_> = local.filter_map(process).collect();
+        let processes: Vec<_> = processes.iter().map(u32::to_string).collect();
+        (!processes.is_empty()).then(|| format!("kill {}", processes.join(" ")))
     }
 
     /// Whether the servers do not tell if the process behind a node lives.
@@ -337,15 +351,6 @@ fn named(waiting: &[&ContenderInfo]) -> String {
     }
 }
 
-/// The command that ends those of them who run on this machine.
-fn ends(waiting: &[&ContenderInfo]) -> Option<String> {
-    let here = Owner::here(None).host;
-    let local = waiting.iter().filter(|one| one.owner.host == here);
-    let processes: BTreeSet<_> = local.filter_map(|one| one.owner.pid).collect();
-    let processes: Vec<_> = processes.iter().map(u32::to_string).collect();
-    (!processes.is_empty()).then(|| format!("kill {}", processes.join(" ")))
-}
-
 impl Problem {
     pub(super) fn new(code: &'static str, says: String, helps: Vec<String>) -> Self {
         Problem { code, says, helps, is_normal: false }
@@ -410,6 +415,40 @@ mod tests {
             let held = facts.only_held().unwrap();
             assert_eq!(held.says.contains("Its process lives"), lives, "{}", held.says);
             assert_eq!(facts.is_untold(&survey.queue[0]), !lives);
+        }
+    }
+
+    /// A container may be called as this machine, and number its processes by itself.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn only_who_is_certainly_a_process_of_this_machine_is_to_be_killed() {
+        let session = zklock::Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        (one.holds, one.zookeeper_session) = (false, 7);
+        let (own, listener) =
+            (std::process::id(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let there = stream.local_addr().unwrap();
+        let connection = |from: String| Connection {
+            session: 7,
+            from,
+            timeout: Duration::from_secs(6),
+            answered: 5,
+        };
+        let here = one.owner.host.clone();
+        for (host, process, from, is_local) in [
+            (&*here, own, there.to_string(), true),
+            (&here, u32::MAX, there.to_string(), false),
+            (&here, 1, there.to_string(), false),
+            (&here, own, "10.0.0.7:0".to_owned(), false),
+            ("db7", own, there.to_string(), false),
+        ] {
+            (one.owner.host, one.owner.pid) = (host.to_owned(), Some(process));
+            let views = [view("x:1", queue(Survey::default()), Ok(vec![connection(from)]))];
+            let ends = facts(&views, &[], "x:1").ends(&[&one]);
+            let kill = is_local.then(|| format!("kill {own}"));
+            assert_eq!(ends, kill, "{host} {process}");
         }
     }
 
