@@ -11,6 +11,7 @@ mod terms;
 mod told;
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::base::times;
 use crate::base::unharmed::tell_all;
 use crate::base::until::until;
 use crate::coordinator::link::Link;
+use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
 use crate::divergence::head_age::HeadAges;
 use crate::divergence::phantom::PhantomNode;
@@ -259,6 +261,18 @@ impl Generation {
     /// Waits for a condition that a change in this generation may fulfil.
     pub async fn until(&self, so: impl Fn() -> bool) {
         until(&self.changed, so).await;
+    }
+
+    /// Waits for a reply, or for the end of this generation: a pending reply would keep the ZooKeeper session open.
+    pub async fn unless_over<T>(
+        &self,
+        reply: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        let over = async {
+            self.until(|| self.is_over()).await;
+            Err(RequestError::ConnectionLoss)
+        };
+        or(reply, over).await
     }
 
     /// Waits until the connection is up: a create request that is sent while it is down would be

@@ -45,9 +45,9 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
     let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(&payload));
     let writing = node.writing();
     let written = generation.write(vec![Operation::Replace { path, data, version }]);
-    let node = node.clone();
+    let (living, node) = (generation.clone(), node.clone());
     generation.spawner().spawn(async move {
-        match written.await {
+        match living.unless_over(written).await {
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat reads it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
@@ -76,7 +76,7 @@ async fn go_on_watching(
     mut reply: Reply<(Vec<u8>, Stat, Watch)>,
 ) {
     loop {
-        match reply.await {
+        match generation.unless_over(reply).await {
             Ok((data, stat, watch)) => {
                 if !evaluate(&generation, &node, &data, &stat) {
                     return;

@@ -104,7 +104,7 @@ async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
         let (data, version) = (Vec::new(), 0);
         let unmarked = Operation::Replace { path: path.to_owned(), data, version };
         let operations = vec![unmarked, Operation::Delete { path: path.to_owned() }];
-        let mut deleted = pin!(generation.write(operations));
+        let mut deleted = pin!(generation.unless_over(generation.write(operations)));
         let answer = match in_time(generation, generation.patience(), deleted.as_mut()).await {
             Some(answer) => answer,
             None => {

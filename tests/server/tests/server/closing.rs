@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use zklock::LockOptions;
 use zklock_test_support::{Action, Control, Matcher, OpCode, RawError};
 
 use crate::bed::{Bed, CLOSE, acquiring, soon, until};
@@ -89,6 +90,36 @@ async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
     closing.await;
     assert_eq!(bed.contenders("a").len(), 0);
     drop(busy);
+    bed.end().await;
+}
+
+/// A request without an answer keeps the client library from saying goodbye. That which restores the data of a node
+/// is not repeated.
+#[tokio::test]
+async fn closing_frees_what_is_held_while_a_node_is_written_again() {
+    // Longer than the test waits for anything.
+    let long = 10 * LONG;
+    let bed = Bed::own_with(|server| server.max_session_timeout(long));
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(long).max_connections(1);
+    let session = builder.connect().await.unwrap();
+    let busy = bed.busy_in_one_lane_while_broken(&[&session]).await;
+    let options = LockOptions::new().revocable(true);
+    let asked = session.mutex("a").unwrap().with_options(options).acquire().await.unwrap();
+    let held = session.mutex("b").unwrap().acquire().await.unwrap();
+    until("it is watched", || bed.watched().contains(&asked.node_path().to_owned()).then_some(()))
+        .await;
+    let written = Matcher::reply(OpCode::Multi).path(asked.node_path()).first(1);
+    let written = proxy.on(written, Action::Drop);
+    let mut raw = bed.raw();
+    raw.set_data(asked.node_path(), b"__REVOKE__").unwrap();
+    until("it is written again", || (written.hits() == 1).then_some(())).await;
+    let id = session.zookeeper_session().unwrap().id;
+    session.close().await;
+    until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
+    assert_eq!(bed.contenders("b").len(), 0);
+    raw.close().unwrap();
+    drop((asked, held, busy));
     bed.end().await;
 }
 

@@ -117,7 +117,7 @@ impl Lister {
         loop {
             // If the driver panics, each caller lists by itself and gets that panic as an error.
             let read = |names| catch_unwind(AssertUnwindSafe(|| Listed::new(names, &*driver)));
-            let answer = match reply.await {
+            let answer = match self.generation.unless_over(reply).await {
                 Ok(names) => read(names).ok().map(|listed| Ok(Arc::new(listed))),
                 Err(error) => Some(Err(error)),
             };

@@ -10,7 +10,6 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use futures_lite::future::or;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use super::Generation;
@@ -135,12 +134,7 @@ impl Generation {
             let (answered, generation, shared) = (ask(), self.clone(), shared.clone());
             let path = Box::<str>::from(path);
             self.spawner.spawn(async move {
-                // A pending reply would keep the ZooKeeper session open.
-                let over = async {
-                    generation.until(|| generation.is_over()).await;
-                    Err(RequestError::ConnectionLoss)
-                };
-                let answer = or(answered, over).await;
+                let answer = generation.unless_over(answered).await;
                 let told = lock(&asking).take();
                 shared.forget(&path, &asking);
                 for tell in told.into_iter().flatten() {

@@ -46,6 +46,7 @@ pub(super) const PAYLOAD: &[u8] = b"who";
 struct Unaware {
     inner: Arc<dyn Coordinator>,
     forgets: Arc<AtomicU32>,
+    forgotten: Arc<()>,
     multis: Arc<AtomicU32>,
     gets: Arc<AtomicU32>,
     writes: Arc<AtomicU32>,
@@ -61,7 +62,13 @@ impl Unaware {
     fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
         let one_less = |left: u32| left.checked_sub(1);
         match self.forgets.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
-            Ok(_) => Box::pin(pending()),
+            Ok(_) => {
+                let forgotten = self.forgotten.clone();
+                Box::pin(async move {
+                    let _forgotten = forgotten;
+                    pending().await
+                })
+            }
             Err(_) => reply,
         }
     }
@@ -81,7 +88,7 @@ impl Coordinator for Unaware {
         self.forget(self.inner.delete(path))
     }
     fn children(&self, path: &str) -> Reply<Vec<String>> {
-        self.inner.children(path)
+        self.forget(self.inner.children(path))
     }
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
         self.inner.children_watched(path)
@@ -99,7 +106,7 @@ impl Coordinator for Unaware {
         reply
     }
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        self.inner.get_watched(path)
+        self.forget(self.inner.get_watched(path))
     }
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
         self.inner.set(path, data)
@@ -149,6 +156,8 @@ pub(super) struct Kept {
     pub(super) generation: Arc<Generation>,
     pub(super) faults: Faults,
     pub(super) forgets: Arc<AtomicU32>,
+    /// Each request that is waited for, and whose answer is forgotten, has another one.
+    forgotten: Arc<()>,
     pub(super) multis: Arc<AtomicU32>,
     pub(super) gets: Arc<AtomicU32>,
     /// How many of them wrote something.
@@ -217,10 +226,11 @@ async fn unkept_below(chroot: &str, tick: Option<Duration>) -> (Kept, Keeping) {
     let [forgets, multis, gets, writes, syncs, acls] =
         [const { AtomicU32::new(0) }; 6].map(Arc::new);
     let [refuses, meddles, panics] = [const { AtomicBool::new(false) }; 3].map(Arc::new);
-    let says = Says::default();
+    let (says, forgotten) = (Says::default(), Arc::default());
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
         forgets: forgets.clone(),
+        forgotten: Arc::clone(&forgotten),
         multis: multis.clone(),
         gets: gets.clone(),
         writes: writes.clone(),
@@ -241,6 +251,7 @@ async fn unkept_below(chroot: &str, tick: Option<Duration>) -> (Kept, Keeping) {
         generation,
         faults,
         forgets,
+        forgotten,
         multis,
         gets,
         writes,
@@ -278,6 +289,12 @@ impl Kept {
     /// Lets the client say this of its connection.
     pub(super) fn say(&self, link: Link) {
         *self.says.lock().unwrap() = Some(link);
+    }
+
+    /// How many requests are waited for whose answers are forgotten.
+    pub(super) fn unanswered(&self) -> usize {
+        // The bed has one, and the coordinator.
+        Arc::strong_count(&self.forgotten) - 2
     }
 
     pub(super) fn is_valid(&self, node: &HeldNode) -> bool {

@@ -4,3 +4,4 @@ mod deletions;
 mod holder;
 mod panics;
 mod silence;
+mod unanswered;
