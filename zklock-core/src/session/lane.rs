@@ -1,5 +1,6 @@
 //! A lane: ZooKeeper sessions, one after the other.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,6 +13,7 @@ use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::first::all;
 use crate::base::times;
 use crate::base::unharmed::unharming;
 use crate::coordinator::connector::Connector;
@@ -299,22 +301,41 @@ impl Lane {
         }
     }
 
-    /// Ends the lane; its generations are ended and their ZooKeeper sessions closed.
-    pub fn close(&self) {
+    /// Hands out no generation any more, nor opens another one.
+    fn refuse(&self) {
         self.keeping.health.leave();
         self.status.send_replace(Status::Closed);
+    }
+
+    /// Ends the lane; its generations are ended and their ZooKeeper sessions closed.
+    pub fn close(&self) {
+        self.refuse();
         self.living().iter().for_each(|generation| generation.end());
     }
 
     /// Completes the pending deletions, then closes the ZooKeeper sessions. It waits for a session
     /// that a server may have opened just now, and closes it.
     pub async fn end(&self, limit: &Deadline) {
-        for generation in self.living().iter().filter(|generation| !generation.is_over()) {
-            let _ = limit.bound(generation.clean()).await;
-        }
+        // The rest is for the goodbye.
+        let clean_by = Deadline::at(limit.clock().clone(), limit.instant() - times::CLOSE);
+        // Side by side: where nobody answers the deletions of one, the locks of the others are free all the same.
+        let present = self.living();
+        let ending = present.iter().map(|generation| {
+            let clean_by = &clean_by;
+            async move {
+                let _ = clean_by.bound(generation.clean()).await;
+                // Otherwise another one would be opened in place of the first that ends.
+                self.refuse();
+                generation.end();
+                let _ = limit.bound(generation.close()).await;
+                Ok::<_, Infallible>(())
+            }
+        });
+        drop(all(ending).await);
         self.close();
         // Also those that were opened meanwhile.
-        for generation in self.living() {
+        let is_later = |one: &Arc<Generation>| !present.iter().any(|known| Arc::ptr_eq(known, one));
+        for generation in self.living().into_iter().filter(is_later) {
             let _ = limit.bound(generation.close()).await;
         }
         let mut over = self.over.subscribe();

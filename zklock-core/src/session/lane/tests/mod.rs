@@ -3,7 +3,7 @@
 use std::pin::{Pin, pin};
 
 use futures_lite::future::poll_once;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::coordinator::access::AclEntry;
@@ -148,6 +148,25 @@ async fn a_session_that_is_opened_while_its_lane_ends_is_closed_with_it() {
     drop(deletion);
     ends.await;
     assert!(second.coordinator().link().is_over());
+}
+
+/// As after a suspend in which the connection of the older one was lost.
+#[tokio::test(start_paused = true)]
+async fn an_older_session_whose_deletions_are_not_answered_keeps_no_other_one_open() {
+    let lane = lane(SlowToClose { inner: embedded(), opened: AtomicU64::new(0) });
+    let first = lane.ready().await.unwrap();
+    let _deletion = first.pending_deletion();
+    first.take_out_of_use();
+    let second = lane.ready().await.unwrap();
+    let limit = Deadline::after(Clock::Caller, times::FLUSH);
+    let mut ends = pin!(lane.end(&limit));
+    // The second takes two seconds to close.
+    assert!(timeout(Duration::from_secs(3), &mut ends).await.is_err());
+    assert!(second.coordinator().link().is_over() && !first.is_over());
+    assert!(lane.ready().await.is_err(), "another one is opened");
+    ends.await;
+    // It had the time to close, too.
+    assert!(first.coordinator().link().is_over());
 }
 
 const T: Duration = Duration::from_secs(10);
