@@ -3,7 +3,6 @@
 //! ZooKeeper removes an empty container only if it once had a child, so an unused one would stay
 //! for ever. The client that created it and does not use it deletes it.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::times;
@@ -11,7 +10,7 @@ use crate::base::unharmed::unharmed;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
 use crate::session::generation::{Generation, PendingDeletion};
-use crate::session::releaser::{back_off, in_time};
+use crate::session::releaser::{back_off, more, or_forgotten};
 
 /// The containers that an acquire created and has no node in yet. When this is dropped, they are
 /// deleted in the background, as long as the ZooKeeper session lives.
@@ -98,21 +97,15 @@ impl Drop for Unused {
 
 /// Deletes a container if nobody used it. Returns whether the one above it may be unused, too.
 async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
-    let (mut pause, mut overdue) = (times::DELETE.0, None);
+    let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
+    let mut overdue = None;
     loop {
         // Refused if somebody has written a mark there since.
         let (data, version) = (Vec::new(), 0);
         let unmarked = Operation::Replace { path: path.to_owned(), data, version };
         let operations = vec![unmarked, Operation::Delete { path: path.to_owned() }];
-        let mut deleted = pin!(generation.unless_over(generation.write(operations)));
-        let answer = match in_time(generation, generation.patience(), deleted.as_mut()).await {
-            Some(answer) => answer,
-            None => {
-                overdue.get_or_insert_with(|| generation.overdue_deletion());
-                deleted.await
-            }
-        };
-        match answer {
+        let deleted = generation.unless_over(generation.write(operations));
+        match or_forgotten(generation, patience, deleted).await {
             // The one above it had a child.
             Ok(()) => return false,
             Err(RequestError::Multi { error, .. }) => return *error == RequestError::NoNode,
@@ -126,5 +119,6 @@ async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
             return false;
         }
         back_off(generation, &mut pause).await;
+        patience = more(generation, patience);
     }
 }

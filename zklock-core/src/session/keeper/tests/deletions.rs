@@ -271,15 +271,33 @@ async fn an_unused_directory_whose_deletion_is_not_answered_is_overdue() {
     generation.create("/d", b"", NodeKind::Container).await.unwrap();
     let unused = Unused::default();
     assert!(unused.making(generation, "/d"));
-    kept.faults.inject(Fault::forget_reply().on(Op::Multi).path("/d"));
+    kept.faults.inject(Fault::forget_reply().on(Op::Multi).path("/d").times(u64::MAX));
     drop(unused);
     sleep(MOMENT).await;
     assert_eq!((generation.undeleted(), generation.overdue()), (1, 0));
     sleep(T / 2).await;
     assert_eq!((generation.undeleted(), generation.overdue()), (1, 1));
+    kept.faults.clear();
     sleep(2 * T).await;
     assert_eq!((generation.undeleted(), generation.overdue()), (0, 0));
     assert_eq!(generation.coordinator().children("/d").await, Err(RequestError::NoNode));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deletion_of_an_unused_directory_is_sent_again_if_its_answer_is_lost() {
+    for is_applied in [true, false] {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        generation.create("/d", b"", NodeKind::Container).await.unwrap();
+        let unused = Unused::default();
+        assert!(unused.making(generation, "/d"));
+        let lost = if is_applied { Fault::forget_reply() } else { Fault::lose_request() };
+        kept.faults.inject(lost.on(Op::Multi).path("/d"));
+        drop(unused);
+        let again = timeout(2 * generation.patience(), generation.clean());
+        again.await.expect("it is not sent again");
+        assert_eq!(generation.coordinator().children("/d").await, Err(RequestError::NoNode));
+    }
 }
 
 /// Where one node at a time is created, who is next waits until that of the one before is gone. After the end
