@@ -94,9 +94,10 @@ impl Generation {
                 let asked = Asked { present: vec![tell], next: Vec::new() };
                 listings.insert(directory.into(), asked);
                 drop(listings);
+                // From here on, those who join are told if the coordinator panics, which may be a user's.
+                let (generation, path) = (self.clone(), directory.into());
+                let lister = Lister { generation, directory: path, is_done: false };
                 let first = self.coordinator.children(directory);
-                let directory = directory.into();
-                let lister = Lister { generation: self.clone(), directory, is_done: false };
                 self.spawner.spawn(lister.run(driver.clone(), first));
             }
         }

@@ -59,6 +59,10 @@ struct Unaware {
 }
 
 impl Unaware {
+    fn panic_once(&self) {
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "a coordinator that panics");
+    }
+
     fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
         let one_less = |left: u32| left.checked_sub(1);
         match self.forgets.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
@@ -88,6 +92,7 @@ impl Coordinator for Unaware {
         self.forget(self.inner.delete(path))
     }
     fn children(&self, path: &str) -> Reply<Vec<String>> {
+        self.panic_once();
         self.forget(self.inner.children(path))
     }
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
@@ -113,7 +118,7 @@ impl Coordinator for Unaware {
     }
     fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
         self.multis.fetch_add(1, Ordering::SeqCst);
-        assert!(!self.panics.swap(false, Ordering::SeqCst), "a coordinator that panics");
+        self.panic_once();
         let written = |one: &Operation| matches!(one, Operation::Replace { .. });
         if let Some(index) = operations.iter().position(written) {
             self.writes.fetch_add(1, Ordering::SeqCst);
@@ -168,7 +173,7 @@ pub(super) struct Kept {
     pub(super) refuses: Arc<AtomicBool>,
     /// Whether a stranger writes to [`MEDDLED`].
     pub(super) meddles: Arc<AtomicBool>,
-    /// Whether the coordinator panics at the next commit.
+    /// Whether the coordinator panics at the next list, or commit of several operations.
     pub(super) panics: Arc<AtomicBool>,
     says: Says,
     pub(super) local_queues: Arc<LocalQueues>,

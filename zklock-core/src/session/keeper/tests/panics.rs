@@ -1,6 +1,7 @@
 //! What is told although the log panics, a waker of the application or an observer.
 
 use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -15,10 +16,12 @@ use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
+use crate::layout::curator::Curator;
+use crate::layout::driver::LockDriver;
 use crate::layout::new_node::{NewNode, Proof};
 use crate::observe::observer::{Event, Events, Observer};
 use crate::session::broken_log::panics_at;
-use crate::session::generation::HeldNode;
+use crate::session::generation::{HeldNode, Since};
 use crate::session::releaser::{Deletion, Doomed, PendingCreate};
 
 async fn is_told(kept: &Kept, node: &Arc<HeldNode>) {
@@ -130,6 +133,18 @@ async fn a_waker_that_panics_at_the_end_of_a_session_does_not_keep_it_open() {
     kept.panics.store(true, Ordering::SeqCst);
     is_told(&kept, &node).await;
     is_ended_and_closed(&kept).await;
+}
+
+/// It can be a user's.
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_that_panics_at_a_list_keeps_no_later_one_from_being_made() {
+    let (kept, _keeping) = unkept().await;
+    let driver: Arc<dyn LockDriver> = Arc::new(Curator);
+    let list = || kept.generation.list("/", &driver, Since::Now);
+    kept.panics.store(true, Ordering::SeqCst);
+    assert!(catch_unwind(AssertUnwindSafe(list)).is_err());
+    let listed = timeout(2 * T, list()).await.expect("it waits for a list that nobody makes");
+    assert!(listed.unwrap().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
