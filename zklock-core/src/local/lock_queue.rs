@@ -190,6 +190,7 @@ impl Queue<Locks> {
         sole.forget();
         let in_doubt = from.has_unanswered_writes();
         drop(self.decide(|state| state.stepped_down(nodes, by, in_doubt, &beside)));
+        beside.tell_handed_on();
         self.forget_single();
         if in_doubt || to.is_revoked() {
             self.refuse_stuck_behind(&reader);

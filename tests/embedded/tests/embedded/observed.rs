@@ -132,6 +132,41 @@ async fn a_writer_that_becomes_a_reader_is_released_and_the_reader_is_told_of() 
     assert_eq!(lines, expected);
 }
 
+/// Whoever waits here behind a writer gets the lock from it, as by a release.
+#[tokio::test(start_paused = true)]
+async fn of_readers_that_a_downgrade_lets_in_the_first_is_told_as_handed_the_lock() {
+    let (_store, session, told) = all_observed();
+    // Nobody waits for this one.
+    drop(session.rw_lock("alone").unwrap().write().await.unwrap().downgrade().await.unwrap());
+    let lock = session.rw_lock("a").unwrap();
+    let writer = lock.write().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let lock = lock.clone();
+        waiting.push(crate::spawn(async move { lock.read().await.unwrap() }));
+        sleep(SECOND).await;
+    }
+    let reader = writer.downgrade().await.unwrap();
+    let mut readers = Vec::new();
+    for waiting in waiting {
+        readers.push(waiting.await.unwrap());
+    }
+    // What follows is told after all that.
+    drop(session.mutex("last").unwrap().acquire().await.unwrap());
+    let (mut handed, mut entered) = (Vec::new(), 0);
+    loop {
+        match told.recv_timeout(Duration::from_secs(60)).unwrap() {
+            Event::Acquired { lock, .. } if *lock == *"last" => break,
+            Event::Acquired { by: GrantedBy::Handoff, .. } => entered += 1,
+            Event::HandedOn { lock, mode, token, .. } => handed.push((lock, mode, token)),
+            _ => {}
+        }
+    }
+    assert_eq!(entered, 2);
+    assert_eq!(handed, [("a".into(), Mode::Read, readers[0].fencing_token())]);
+    drop((reader, readers));
+}
+
 /// Like one that waits in the queue.
 #[tokio::test(start_paused = true)]
 async fn a_nested_call_that_is_given_up_is_told_of() {
