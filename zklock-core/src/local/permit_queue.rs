@@ -19,11 +19,11 @@ use crate::base::mode::Mode;
 use crate::layout::driver::LockDriver;
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
-use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
+use crate::local::itself::{self, Perhaps, stops_holder, stops_owner, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permits::{PermitRequest, State};
 use crate::local::queue::{Engine, InQueue, Joined, Queue, busy};
-use crate::local::singles::InOrder;
+use crate::local::singles::{InOrder, those};
 use crate::local::todo::{Fetch, Joined as Decided};
 use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
@@ -121,9 +121,16 @@ impl Queue<Permits> {
 
     /// The holders of permits in this session, through all queues.
     fn holders(self: &Arc<Self>) -> Vec<Arc<Grant>> {
-        let mut held: Vec<_> =
-            self.main().lock().state.holders().filter_map(Weak::upgrade).collect();
-        held.extend(self.singles().holders());
+        self.holders_where(|_| true)
+    }
+
+    /// Those of whom this is so.
+    fn holders_where(self: &Arc<Self>, so: impl Fn(&Grant) -> bool) -> Vec<Arc<Grant>> {
+        let mut ended = Vec::new();
+        let mut held = those(self.main().lock().state.holders(), &so, &mut ended);
+        held.extend(self.singles().holders_where(so));
+        #[cfg(test)]
+        tests::KEPT.set(tests::KEPT.get() + held.len());
         held
     }
 
@@ -200,7 +207,11 @@ impl Engine for Permits {
     ) -> InQueue<Permits> {
         let (who, permits, once) = (waiting.who, waiting.wants.permits, waiting.once);
         let may_stop = who.is_blocking() && !once;
-        let mut held = queue.holders();
+        // There may be hundreds of holders, of whom most often none is the caller.
+        let is_caller = |other: &Caller| who.is_same(other) || is_own(other);
+        let matters =
+            |by: &Grant| by.kept_by(is_caller).is_some() || may_stop && stops_owner(&who, by);
+        let mut held = queue.holders_where(matters);
         itself::let_go(&who, &mut held);
         let mut inner = queue.lock();
         let seen = once && inner.looks().is_some_and(|looks| looks.leases.is_known());
@@ -346,3 +357,6 @@ fn needed<'a>(waiting: impl Iterator<Item = &'a Waiter<PermitRequest>>, who: &Ca
 fn sum<'a>(held: impl Iterator<Item = &'a Arc<Grant>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,12 +148,10 @@ impl<L: Lent, B, O> Decides<L, PermitRequest, B, O> for State<L, B, O> {
         _: Duration,
         by: &impl Grants<L, PermitRequest, B, O>,
     ) -> Todo<L, PermitRequest> {
-        let (mut todo, now, mut turn) = (Todo::default(), by.now(), None);
-        self.holders.retain(|(its, by)| {
-            let leaves = is_holder(by);
-            turn = turn.or(leaves.then_some(*its));
-            !leaves
-        });
+        let (mut todo, now) = (Todo::default(), by.now());
+        // Most often it is among the first: they give back in about the order in which they came.
+        let place = self.holders.iter().position(|(_, by)| is_holder(by));
+        let turn = place.map(|place| self.holders.remove(place).0);
         let is_of_turn = turn == Some(self.turns);
         let mut left = leases.into_iter().collect::<VecDeque<_>>();
         let stop_at = left.front().map(|lease| lease.stop_at());

@@ -62,10 +62,14 @@ impl Singles {
 
     /// The holders of the lock.
     pub fn holders(&self) -> Vec<Arc<Grant>> {
-        let mut there: Vec<_> = self.lock().holders.iter().filter_map(Weak::upgrade).collect();
-        // Who drops the last reference to a holder drops its queue, which takes other locks.
-        there.retain(|holder| holder.holds() > 0);
-        there
+        self.holders_where(|_| true)
+    }
+
+    /// Those of whom this is so.
+    pub fn holders_where(&self, so: impl Fn(&Grant) -> bool) -> Vec<Arc<Grant>> {
+        let mut ended = Vec::new();
+        let common = self.lock();
+        those(common.holders.iter(), |by| by.holds() > 0 && so(by), &mut ended)
     }
 
     /// Whether anybody holds the lock. Drops no holder, so that it can be asked under any lock.
@@ -117,6 +121,24 @@ impl Singles {
             return (lane_permit, InOrder { _line: line }, turn);
         }
     }
+}
+
+/// Those of these holders of whom this is so. The others, of whom there may be hundreds, are not kept. But where this is
+/// under a lock, nobody may drop the last reference to a holder, which drops its queue and takes other locks: that one is
+/// among the `ended`.
+pub(super) fn those<'a>(
+    holders: impl Iterator<Item = &'a Weak<Grant>>,
+    so: impl Fn(&Grant) -> bool,
+    ended: &mut Vec<Grant>,
+) -> Vec<Arc<Grant>> {
+    let mut found = Vec::new();
+    for by in holders.filter_map(Weak::upgrade) {
+        match so(&by) {
+            true => found.push(by),
+            false => ended.extend(Arc::into_inner(by)),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
