@@ -67,9 +67,8 @@ enum Next {
     Vanished,
     /// No contender is in the way.
     Grant,
-    /// Wait until one of these nodes is deleted, which may be the grant. `two_ahead`: it is not the one just ahead, so that
-    /// both may go before it looks again.
-    Wait { obstacle: Obstacle, deletion_grants: bool, two_ahead: bool },
+    /// Wait until one of these nodes is deleted, which may be the grant.
+    Wait { obstacle: Obstacle, deletion_grants: bool },
     /// There are too many nodes, by this number; any of the others may leave.
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
@@ -240,6 +239,11 @@ impl AcquireLoop<'_> {
             };
             since = Since::Now;
             node.was_behind(next.ahead());
+            // Who had to wait for a mutex is promised to hear of a deletion at once. Where no deletion is a grant, nobody
+            // watches the own node before.
+            if self.request.mode == Mode::Mutex && next.ahead() > 0 {
+                node.waited();
+            }
             match next {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => {
@@ -254,10 +258,7 @@ impl AcquireLoop<'_> {
                     };
                     return Box::pin(self.grant(generation, node, is_own)).await;
                 }
-                Next::Wait { obstacle, deletion_grants, two_ahead } => {
-                    if deletion_grants || two_ahead {
-                        node.waited();
-                    }
+                Next::Wait { obstacle, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
                     match Box::pin(waiting).await? {
@@ -296,17 +297,14 @@ impl AcquireLoop<'_> {
                 let blocked = Blocked::by(&path_of(&predecessor));
                 let obstacle = self.obstacle(generation, &path_of(head), ahead, blocked);
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                let just_ahead = ahead.checked_sub(1).and_then(|place| queue.get(place));
-                let two_ahead = self.request.mode == Mode::Mutex
-                    && just_ahead.is_some_and(|one| one.name != predecessor);
-                Next::Wait { obstacle, deletion_grants, two_ahead }
+                Next::Wait { obstacle, deletion_grants }
             }
             Verdict::WaitForAny { predecessors, ahead } => {
                 let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
                 let paths = predecessors.iter().map(|name| path_of(name)).collect();
                 let obstacle = self.obstacle(generation, &head, ahead, Blocked::By(paths));
                 let obstacle = Obstacle { is_next: is_next(ahead), ..obstacle };
-                Next::Wait { obstacle, deletion_grants: false, two_ahead: false }
+                Next::Wait { obstacle, deletion_grants: false }
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(queue, &mine.name);

@@ -108,8 +108,9 @@ impl QueuedNode {
         self.mark.as_deref_mut()
     }
 
-    /// Records that it has waited, so that it is watched when it is held. Perhaps nobody watches it just before: it waited
-    /// for the one two places ahead, and both have gone, or the connection was lost, and its watch with it.
+    /// Records that it has waited, so that it is watched when it is held. Perhaps nobody watches it just before: no deletion
+    /// was to be the grant, it waited for the one two places ahead, and both have gone, or the connection was lost, and its
+    /// watch with it.
     pub fn waited(&mut self) {
         self.has_waited = true;
     }

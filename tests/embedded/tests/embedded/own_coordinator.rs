@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use zklock::blocking::block_on;
 use zklock::driver::{Attempt, Connector, Contender, Coordinator, LockDriver, Reply};
-use zklock::layout::{Curator, Kazoo};
+use zklock::layout::{Curator, Kazoo, MaxLeases};
 use zklock::{Embedded, ErrorKind, Event, Mode, Observer, Session};
+use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
-use crate::support::on;
+use crate::support::client;
 
 #[derive(Clone, Debug)]
 struct Counting<C>(C, Arc<AtomicUsize>);
@@ -154,44 +155,45 @@ fn until_watches(store: &Embedded, id: i64, count: usize) {
     }
 }
 
-/// A mutex for which it had to wait: how many watches there are when it is granted, and how long after that
-/// there is one, which is on its own node.
-fn watched_after_a_wait(driver: impl LockDriver + Clone, waits_with: usize) -> (usize, Duration) {
-    const T: Duration = Duration::from_secs(18);
+/// A mutex for which it had to wait behind a node with such a name: how many watches there are when it is granted.
+/// The last of them is on its own node.
+fn watched_after_a_wait(driver: impl LockDriver, ahead: &str, waits_with: usize) -> usize {
     let store = Embedded::new();
-    let session = Session::builder_on(store.connector(T)).open().unwrap();
-    let mutex = session.mutex("orders").unwrap().with_driver(driver.clone());
+    let peer = block_on(client(&store));
+    for path in ["/zklock", "/zklock/orders"] {
+        block_on(peer.create(path, b"", NodeKind::Persistent)).unwrap();
+    }
+    let session = Session::builder_on(store.connector(Duration::from_secs(18))).open().unwrap();
+    let mutex = session.mutex("orders").unwrap().with_driver(driver);
     drop(mutex.blocking_acquire().unwrap());
-    let other = on(&store);
-    let ahead = other.mutex("orders").unwrap().with_driver(driver).blocking_acquire().unwrap();
-    let waiting = std::thread::spawn(move || mutex.blocking_acquire().unwrap());
+    let ahead = format!("/zklock/orders/{ahead}");
+    let ahead = block_on(peer.create(&ahead, b"", NodeKind::EphemeralSequential)).unwrap();
+    let waiting = thread::spawn(move || mutex.blocking_acquire().unwrap());
     let id = session.zookeeper_session().unwrap().id;
     until_watches(&store, id, waits_with);
-    let start = Instant::now();
-    ahead.blocking_release().unwrap();
+    block_on(peer.delete(&ahead.path)).unwrap();
     let guard = waiting.join().unwrap();
     let watches = store.faults(id).pending_watches();
-    // No heartbeat has found it held for long enough, unless the machine stood still.
-    assert!(start.elapsed() < session.timing().unwrap().heartbeat / 2, "{:?}", start.elapsed());
     until_watches(&store, id, 1);
-    let after = start.elapsed();
-    block_on(client_deletes(&store, guard.node_path()));
+    block_on(peer.delete(guard.node_path())).unwrap();
     block_on(guard.lost());
-    (watches, after)
+    watches
 }
 
-async fn client_deletes(store: &Embedded, path: &str) {
-    crate::support::client(store).await.delete(path).await.unwrap();
-}
-
-/// In kazoo's layout no name tells whether the node ahead is a writer's, so its deletion may be no grant, and
-/// who waits does not watch its own node.
+/// Who knows that the deletion of the node ahead is its grant watches its own node as it waits; the others do so from
+/// the grant on, and not only when a heartbeat has found that they hold the lock for long.
 #[test]
-fn in_kazoos_layout_a_mutex_that_had_to_wait_is_watched_when_it_is_held_for_long() {
-    let (watches, _) = watched_after_a_wait(Curator, 2);
-    assert_eq!(watches, 1);
-    let (watches, after) = watched_after_a_wait(Kazoo::default(), 1);
-    assert_eq!(watches, 0);
-    // A heartbeat watches what is held for half of one.
-    assert!(after >= Duration::from_millis(1_500), "{after:?}");
+fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex_in_any_layout() {
+    let of_leases = MaxLeases::new(1, Curator).unwrap();
+    let watched = [
+        ("a mutex", watched_after_a_wait(Curator, "_c_x-lock-", 2)),
+        ("one lease", watched_after_a_wait(of_leases, "_c_x-lock-", 1)),
+        ("behind a writer", watched_after_a_wait(Curator, "_c_x-__WRIT__", 1)),
+        ("behind a reader", watched_after_a_wait(Curator, "_c_x-__READ__", 1)),
+        (
+            "kazoo's, perhaps behind a writer",
+            watched_after_a_wait(Kazoo::default(), "x__lock__", 1),
+        ),
+    ];
+    assert_eq!(watched, watched.map(|(what, _)| (what, 1)));
 }

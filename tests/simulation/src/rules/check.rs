@@ -315,10 +315,10 @@ impl Ledger {
     }
 
     /// Whether the node of a mutex had to wait in ZooKeeper's queue, so that it is watched, and no answer was missing since.
-    /// In kazoo's layout it is watched later, and whoever waits for the only node has none.
+    /// Whoever waits for the only node has none.
     fn has_waited(&self, held: &Held, disturbed: u64) -> bool {
         let plan = &self.plans[held.entry.lock];
-        if plan.family != Family::Mutex || matches!(plan.layout, Layout::Kazoo | Layout::OneNode) {
+        if plan.family != Family::Mutex || plan.layout == Layout::OneNode {
             return false;
         }
         let ensemble = self.store.ensemble();
