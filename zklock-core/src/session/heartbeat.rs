@@ -109,6 +109,9 @@ async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec
         };
         match error {
             RequestError::BadVersion if looks == 0 => restless.push(batch[index].clone()),
+            // This process has released it meanwhile, which says nothing of the others: if somebody deleted one of
+            // these, the next check names it.
+            RequestError::NoNode if !generation.is_held(&batch[index]) => {}
             RequestError::NoNode | RequestError::BadVersion => {
                 if error == RequestError::NoNode {
                     generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);

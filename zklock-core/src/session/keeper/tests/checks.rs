@@ -99,6 +99,44 @@ async fn what_is_released_during_a_heartbeat_does_not_fail_it_node_by_node() {
     assert_eq!((kept.multis.load(Ordering::SeqCst), generation.losses()), (2, 0));
 }
 
+/// The answer to the first commit is lost, and the second one comes behind their deletions. What others delete is
+/// found all the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_released_before_a_heartbeat_is_sent_again_leads_to_no_reads() {
+    for is_another_deleted in [false, true] {
+        let kept = kept().await;
+        let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+        let full: Vec<_> = std::iter::from_fn(|| generation.watches().take([""])).collect();
+        kept.hold("/long", StopAt::Lost).await;
+        // Later than the heartbeat that writes into it, and soon before the next one.
+        sleep(T / 3 - T / 24).await;
+        let mut short = Vec::new();
+        for number in 0..100 {
+            short.push(kept.hold(&format!("/short{number}"), StopAt::Lost).await);
+        }
+        let before = kept.multis.load(Ordering::SeqCst);
+        kept.forgets.store(1, Ordering::SeqCst);
+        sleep(T / 24 + MOMENT).await;
+        assert_eq!(kept.multis.load(Ordering::SeqCst), before + 1);
+        for node in &short[..50] {
+            generation.unhold(node);
+            coordinator.delete(&node.path).await.unwrap();
+        }
+        if is_another_deleted {
+            coordinator.delete(&short[70].path).await.unwrap();
+        }
+        sleep(generation.patience()).await;
+        if is_another_deleted {
+            assert!(short[70].is_gone() && generation.losses() == 1);
+        } else {
+            // Again, and without them.
+            assert_eq!(kept.multis.load(Ordering::SeqCst), before + 3);
+            assert_eq!((kept.gets.load(Ordering::SeqCst), generation.losses()), (0, 0));
+        }
+        drop(full);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn short_locks_on_a_busy_session_cost_no_heartbeat() {
     let kept = kept().await;
