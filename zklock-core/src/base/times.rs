@@ -142,8 +142,8 @@ pub const PROBE: Duration = s(2);
 /// with its timeout.
 pub const CLOSE: Duration = s(1);
 
-/// The longest time that the releaser gets when a session is closed or dropped: a commit takes
-/// milliseconds, and a program that ends is not to be kept for longer.
+/// The longest time that a session takes to close, or goes on after it is dropped: a commit takes
+/// milliseconds, and a program that ends is not to be kept for longer. The last [`CLOSE`] of it is for the goodbye.
 pub const FLUSH: Duration = s(5);
 
 /// The time after which an unused lane is closed, approximately: long enough for the next burst.
