@@ -39,20 +39,46 @@ async fn read_while(
     let fit = enough.as_nanos() / begin.elapsed().as_nanos().max(1);
     let step = part.saturating_mul(usize::try_from(fit).unwrap_or(usize::MAX).max(1));
     while read < most && goes_on(&queue) {
+        let last = queue.last().map(|one| one.czxid);
         read = read.saturating_add(step);
         let next = site.clone().head(read);
         queue = match known {
             [] => next.contenders_reusing(&queue).await?,
             known => next.contenders_reusing(&[known, &queue].concat()).await?,
         };
+        // The other children are no contenders, such as the directories of locks with longer names.
+        if queue.last().map(|one| one.czxid) == last {
+            break;
+        }
     }
     Ok(queue)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use zklock::driver::{Connector, NodeKind};
     use zklock::{Embedded, Session};
+
+    #[tokio::test]
+    async fn the_end_of_a_queue_is_found_among_many_other_children() {
+        let store = Embedded::new();
+        let session = Session::embedded_builder(&store).open().unwrap();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let raw = store.connector(Duration::from_secs(10)).connect().await.unwrap();
+        for number in 0..1_000 {
+            raw.create(&format!("/zklock/a/{number}"), b"", NodeKind::Persistent).await.unwrap();
+        }
+        let (site, asked) = (session.site("a").unwrap(), Cell::new(0));
+        let goes_on = |_: &[ContenderInfo]| {
+            asked.set(asked.get() + 1);
+            true
+        };
+        let read = read_while(&site, &[], (1, Duration::ZERO), goes_on).await.unwrap();
+        assert_eq!((read.len(), asked.get()), (1, 1), "parts");
+    }
 
     #[tokio::test]
     async fn a_queue_is_read_to_its_end_or_for_as_long_as_it_is_wanted() {
