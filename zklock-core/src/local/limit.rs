@@ -366,10 +366,12 @@ impl Follower {
         let path = self.path.as_str();
         let watching = generation.watches().take([path]);
         let looked = if watching.is_some() {
-            let looked = generation.coordinator().get_watched(path).await;
+            let looking = generation.coordinator().get_watched(path);
+            let looked = generation.unless_over(looking).await;
             looked.map(|(data, _, watch)| (data, Some(watch)))
         } else {
-            generation.coordinator().get(path).await.map(|(data, _)| (data, None))
+            let looking = generation.coordinator().get(path);
+            generation.unless_over(looking).await.map(|(data, _)| (data, None))
         };
         match looked {
             Ok((data, watch)) => {

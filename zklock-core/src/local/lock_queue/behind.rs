@@ -77,8 +77,9 @@ impl Queue<Locks> {
             };
             loop {
                 if watch.is_none() {
-                    let coordinator = lease.generation().coordinator();
-                    let listed = coordinator.children_watched(self.path()).await;
+                    let generation = lease.generation();
+                    let listing = generation.coordinator().children_watched(self.path());
+                    let listed = generation.unless_over(listing).await;
                     let behind = match listed {
                         Ok((children, watching)) => {
                             watch = Some(watching);

@@ -266,9 +266,9 @@ async fn delete_until_gone(
                 if *directory && let Some((directory, _)) = path.rsplit_once('/') {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
-                    let limit = generation.lease().timeout();
                     generation.clone().spawner().spawn(async move {
-                        drop(in_time(&generation, limit, removal).await);
+                        let removal = generation.unless_over(removal);
+                        drop(in_time(&generation, generation.patience(), removal).await);
                         drop(pending);
                     });
                 }

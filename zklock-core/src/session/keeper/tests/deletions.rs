@@ -300,6 +300,22 @@ async fn the_deletion_of_an_unused_directory_is_sent_again_if_its_answer_is_lost
     }
 }
 
+/// Its removal is tidiness, and nobody waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_directory_whose_removal_is_not_answered_keeps_no_session_open() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    generation.create("/d", b"", NodeKind::Persistent).await.unwrap();
+    generation.create("/d/a", b"", NodeKind::Ephemeral).await.unwrap();
+    kept.faults.inject(Fault::forget_reply().on(Op::Delete).path("/d").skip(1));
+    let options = DeleteOptions { only: None, directory: true };
+    let doomed = Doomed { options, ..Doomed::new("/d/a") };
+    Deletion::send(generation, doomed).await.unwrap();
+    let clean = timeout(2 * generation.patience(), generation.clean());
+    clean.await.expect("it is waited for");
+    assert_eq!(generation.coordinator().children("/d").await, Err(RequestError::NoNode));
+}
+
 /// Where one node at a time is created, who is next waits until that of the one before is gone. After the end
 /// of the session, that may be as late as the servers end it; a creation has no use for the session any more.
 #[tokio::test(start_paused = true)]
