@@ -235,10 +235,7 @@ impl LockEvents {
             }
             if let Some(view) = &mut self.view {
                 let news = view.until_news(self.site.session.clock(), self.blind).await;
-                let is_another = |view: &View| {
-                    !Arc::ptr_eq(self.site.session.served().lane(), view.lane_permit.lane())
-                };
-                if news == News::Look || is_another(view) {
+                if news == News::Look || is_another_served(&self.site, &view.lane_permit) {
                     self.view = None;
                 } else {
                     self.go_blind();
@@ -251,8 +248,13 @@ impl LockEvents {
             let generation = match soon.bound(lane_permit.ready()).await {
                 Ok(Ok(generation)) => generation,
                 Ok(Err(error)) if error.kind() == ErrorKind::Closing => return None,
-                Ok(Err(_)) if lane_permit.leaves() => continue,
-                // An operator has to repair this; the lane tries again from time to time.
+                Ok(Err(_))
+                    if lane_permit.leaves() && is_another_served(&self.site, &lane_permit) =>
+                {
+                    continue;
+                }
+                // An operator has to repair this, and the lane tries again from time to time; or the other connection
+                // serves nobody just now.
                 Ok(Err(_)) => {
                     if !self.go_blind() {
                         clock.sleep(times::FAILED_FOLLOW * 10).await;
@@ -321,6 +323,11 @@ impl LockEvents {
             generation.is_over() || generation.coordinator().link().is_over()
         })
     }
+}
+
+/// Whether a look would now go over another connection than this.
+fn is_another_served(site: &Site, lane_permit: &LanePermit) -> bool {
+    !Arc::ptr_eq(site.session.served().lane(), lane_permit.lane())
 }
 
 /// Lists the queue and watches its directory; if there is none, the nearest existing node above it.

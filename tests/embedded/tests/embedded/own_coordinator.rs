@@ -1,14 +1,16 @@
 //! A connector of the user's own: here one around the embedded one, which counts the sessions.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zklock::blocking::block_on;
-use zklock::driver::{Attempt, Connector, Contender, Coordinator, LockDriver, Reply};
+use zklock::driver::{Attempt, Connector, Contender, Coordinator, LockDriver, Reply, RequestError};
 use zklock::layout::{Curator, Kazoo, MaxLeases};
-use zklock::{Embedded, ErrorKind, Event, Mode, Observer, Session};
+use zklock::{Embedded, ErrorKind, Event, LockEvent, Mode, Observer, Session};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
@@ -196,4 +198,46 @@ fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex_in_any_layout() {
         ),
     ];
     assert_eq!(watched, watched.map(|(what, _)| (what, 1)));
+}
+
+/// The first connection has no session, and a commit over the other one is not answered: that one is connected, and
+/// serves nobody.
+#[test]
+fn who_follows_a_queue_gives_its_thread_back_while_no_connection_serves() {
+    const T: Duration = Duration::from_secs(12);
+    let store = Embedded::new();
+    let session = block_on(Session::builder_on(store.connector(T)).connect()).unwrap();
+    let acquire = |name: String| {
+        let mutex = session.mutex(name).unwrap();
+        thread::spawn(move || drop(mutex.blocking_acquire().unwrap()))
+    };
+    let first = store.sessions()[0];
+    // While the first is busy another is opened.
+    store.faults(first).hold_replies();
+    let mut busy = Vec::new();
+    while store.sessions().len() < 2 {
+        assert!(busy.len() < 1_000);
+        busy.push(acquire(format!("busy/n{}", busy.len())));
+        thread::sleep(Duration::from_millis(5));
+    }
+    store.faults(first).release();
+    busy.into_iter().for_each(|busy| busy.join().unwrap());
+    let second = store.sessions().into_iter().find(|id| *id != first).unwrap();
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    store.faults(first).expire();
+    thread::sleep(Duration::from_millis(1_500));
+    store.faults(second).hold_replies();
+    let unanswered = acquire("b".to_owned());
+    thread::sleep(T / 6 + Duration::from_millis(300));
+    let ((tell, told), mut events) = (mpsc::channel(), session.site("a").unwrap().events());
+    thread::spawn(move || {
+        let event = block_on(events.next());
+        // It may wait by now, and not for the processor.
+        let _ = pin!(events.next()).poll(&mut Context::from_waker(Waker::noop()));
+        tell.send(event).unwrap();
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok(Some(LockEvent::Blind)));
+    store.end_outage();
+    store.faults(second).release();
+    unanswered.join().unwrap();
 }
