@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_lite::future::or;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
@@ -119,6 +119,9 @@ pub struct LockEvents {
     waiting: VecDeque<LockEvent>,
     view: Option<View>,
     blind: bool,
+    /// When it is said that there is no ZooKeeper session in which to look. Kept, because a call that waits may be
+    /// dropped again and again.
+    blind_at: Option<Instant>,
     /// Whether the last look was refused.
     refused: bool,
 }
@@ -131,7 +134,9 @@ struct View {
     reconnects: u64,
     watch: Watch,
     /// Counts the watch in the session's budget. `None`: there was no room for a watch.
-    watching: Option<Watching>,
+    _watching: Option<Watching>,
+    /// When to look again in any case. Kept, because a call that waits may be dropped again and again.
+    look_at: Instant,
 }
 
 impl std::fmt::Debug for View {
@@ -153,13 +158,8 @@ enum News {
 
 impl View {
     async fn until_news(&mut self, clock: &Clock, blind: bool) -> News {
-        let View { generation, reconnects, watch, watching, .. } = self;
-        // Watches have been seen to get lost; an occasional look without one costs little.
-        let slowly = match watching {
-            Some(_) => generation.long_wait(),
-            None => generation.slow_look(),
-        };
-        let mut slow = pin!(clock.sleep(slowly));
+        let View { generation, reconnects, watch, look_at, .. } = self;
+        let mut slow = pin!(clock.sleep_until(*look_at));
         loop {
             let mut changed = pin!(generation.changed());
             changed.as_mut().enable();
@@ -209,7 +209,8 @@ impl Site {
     /// ```
     pub fn events(&self) -> LockEvents {
         let (known, waiting) = (Vec::new(), VecDeque::new());
-        LockEvents { site: self.clone(), known, waiting, view: None, blind: false, refused: false }
+        let (view, site) = (None, self.clone());
+        LockEvents { site, known, waiting, view, blind: false, blind_at: None, refused: false }
     }
 }
 
@@ -244,8 +245,12 @@ impl LockEvents {
             }
             let (clock, lane_permit) =
                 (self.site.session.clock().clone(), self.site.session.served());
-            let soon = Deadline::after(clock.clone(), times::ELSEWHERE);
-            let generation = match soon.bound(lane_permit.ready()).await {
+            let soon = self.blind_at.unwrap_or_else(|| clock.now() + times::ELSEWHERE);
+            self.blind_at = Some(soon);
+            let soon = Deadline::at(clock.clone(), soon);
+            let ready = soon.bound(lane_permit.ready()).await;
+            self.blind_at = None;
+            let generation = match ready {
                 Ok(Ok(generation)) => generation,
                 Ok(Err(error)) if error.kind() == ErrorKind::Closing => return None,
                 Ok(Err(_))
@@ -273,7 +278,20 @@ impl LockEvents {
                     self.compare(seen);
                     (self.blind, self.refused) = (false, false);
                     let reconnects = generation.reconnects();
-                    self.view = Some(View { lane_permit, generation, reconnects, watch, watching });
+                    // Watches have been seen to get lost; an occasional look without one costs little.
+                    let slowly = match watching {
+                        Some(_) => generation.long_wait(),
+                        None => generation.slow_look(),
+                    };
+                    let look_at = clock.now() + slowly;
+                    self.view = Some(View {
+                        lane_permit,
+                        generation,
+                        reconnects,
+                        watch,
+                        _watching: watching,
+                        look_at,
+                    });
                 }
                 Err(error) => {
                     let (is_refused, was_refused) = (error.is_definite(), self.refused);

@@ -321,6 +321,23 @@ async fn who_follows_a_queue_is_told_that_there_is_no_session() {
     }
 }
 
+/// As in a loop that also does something else: what waits for the next event is dropped each time.
+#[tokio::test(start_paused = true)]
+async fn who_is_often_called_away_is_told_that_there_is_no_session() {
+    let (store, session) = prompt();
+    let mut events = session.site("a").unwrap().events();
+    store.begin_outage(RequestError::Unreachable("so says the test".to_owned()));
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    let mut told = None;
+    for _ in 0..10 {
+        if let Ok(event) = timeout(Duration::from_millis(300), events.next()).await {
+            told = event;
+            break;
+        }
+    }
+    assert_eq!(told, Some(LockEvent::Blind));
+}
+
 /// The answer to the deletion does not arrive.
 #[tokio::test(start_paused = true)]
 async fn what_is_released_over_a_connection_that_breaks_then_is_not_lost() {

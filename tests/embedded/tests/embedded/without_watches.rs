@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use zklock::layout::{Curator, Kazoo, MaxLeases, OneNode};
-use zklock::{AnyLock, Embedded, LockOptions, MultiLock, MutexGuard, Session};
+use zklock::{AnyLock, Embedded, LockEvent, LockOptions, MultiLock, MutexGuard, Session};
 
 const MOMENT: Duration = Duration::from_millis(50);
 
@@ -98,4 +98,31 @@ async fn who_waits_without_a_watch_is_granted_the_lock_within_a_quarter_of_the_s
         filling.iter().for_each(JoinHandle::abort);
         drop(filled);
     }
+}
+
+/// As in a loop that also does something each second: what waits for the next event is dropped then.
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_queue_without_a_watch_looks_although_it_is_called_away_each_second() {
+    let store = Embedded::new();
+    let open = || Session::embedded_builder(&store).max_connections(1).open().unwrap();
+    let (session, other) = (open(), open());
+    let (filled, filling) = fill(&session, &other).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    let watches = faults.pending_watches();
+    let held = mutex(&other, "followed").acquire().await.unwrap();
+    let mut events = session.site("followed").unwrap().events();
+    assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+    assert!(matches!(events.next().await, Some(LockEvent::Granted(_))));
+    held.release().await.unwrap();
+    let mut told = None;
+    for _ in 0..10 {
+        if let Ok(event) = timeout(Duration::from_secs(1), events.next()).await {
+            told = event;
+            break;
+        }
+    }
+    assert!(matches!(told, Some(LockEvent::Left(_))), "{told:?}");
+    assert_eq!(faults.pending_watches(), watches, "there was room for another watch");
+    filling.iter().for_each(JoinHandle::abort);
+    drop(filled);
 }
