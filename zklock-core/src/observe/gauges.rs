@@ -8,8 +8,8 @@ use metrics::{counter, gauge};
 
 use crate::base::session_state::SessionState;
 use crate::observe::metrics::{
-    DIVERGED, DROPPED, HELD, LEASE, OVERDUE, SESSIONS, STUCK, UNDELETED, WAITING, describe, use_of,
-    used,
+    DIVERGED, DROPPED, HELD, LEASE, OVERDUE, SESSIONS, STUCK, UNDELETED, WAITING, begin_at_zero,
+    describe, use_of, used,
 };
 use crate::session::handle::{Session, WeakSession};
 use crate::session::timing::Timing;
@@ -67,6 +67,8 @@ pub fn sample() {
     }
     for ((pattern, mode), [waiting, held]) in counts {
         use_of(pattern, mode);
+        // Also in a recorder that was installed after the first use.
+        begin_at_zero(pattern, mode);
         gauge!(WAITING, "pattern" => pattern, "mode" => mode).set(waiting);
         gauge!(HELD, "pattern" => pattern, "mode" => mode).set(held);
     }
@@ -128,6 +130,10 @@ mod tests {
     };
 
     use super::*;
+    use crate::base::mode::Mode;
+    use crate::observe::metrics::tests::Counters;
+    use crate::observe::metrics::{Counting, REASONS};
+    use crate::observe::observer::{Event, Observer};
 
     /// Asks a session for each counter.
     struct Asks(Session);
@@ -165,5 +171,25 @@ mod tests {
             let _ = tell.send(());
         });
         told.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+
+    #[test]
+    fn what_is_rare_begins_at_zero_also_in_a_recorder_that_comes_later() {
+        // Others in this process do not use this pattern.
+        let (pattern, mode, waited) = ("before/the-recorder", Mode::Mutex, Duration::ZERO);
+        let cancelled = Event::Cancelled { lock: "a".into(), pattern, mode, waited };
+        Counting.event(&cancelled);
+        let counters = Counters::in_work(sample);
+        for reason in REASONS {
+            let count = counters.get(&format!("zklock_lost_total {pattern} mutex {reason}"));
+            assert_eq!(count, Some(&0), "{counters:?}");
+        }
+        let revoked = Event::Revoked { lock: "a".into(), pattern, mode, czxid: 1, token: None };
+        let counters = Counters::in_work(|| {
+            Counting.event(&revoked);
+            sample();
+        });
+        let count = counters.get(&format!("zklock_revoked_total {pattern} mutex"));
+        assert_eq!(count, Some(&1), "{counters:?}");
     }
 }

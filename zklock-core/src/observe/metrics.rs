@@ -124,12 +124,15 @@ pub(super) fn used() -> BTreeSet<(&'static str, &'static str)> {
     USED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Notes a pattern and a mode, at the end of each try and acquire, however it ends. What is rare begins at
-/// zero: an alert sees no increase of a counter that begins with one.
+/// Notes a pattern and a mode, at the end of each try and acquire, however it ends.
 pub(super) fn use_of(pattern: &'static str, mode: &'static str) {
-    if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
-        return;
+    if USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
+        begin_at_zero(pattern, mode);
     }
+}
+
+/// What is rare begins at zero: an alert sees no increase of a counter that begins with one.
+pub(super) fn begin_at_zero(pattern: &'static str, mode: &'static str) {
     for name in [SUSPECT, REVOKED, HELD_TOO_LONG] {
         counter!(name, "pattern" => pattern, "mode" => mode).increment(0);
     }
@@ -223,7 +226,7 @@ impl Observer for Counting {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -239,15 +242,19 @@ mod tests {
 
     /// The counters that there are, by name and values of labels.
     #[derive(Default)]
-    struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+    pub(in crate::observe) struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
     impl Counters {
-        /// Those of an event, where nothing was counted before.
-        fn of(event: &Event) -> BTreeMap<String, u64> {
+        /// Those of what is done with a recorder, where nothing was counted before.
+        pub(in crate::observe) fn in_work(work: impl FnOnce()) -> BTreeMap<String, u64> {
             let counters = Counters::default();
-            with_local_recorder(&counters, || Counting.event(event));
+            with_local_recorder(&counters, work);
             let counters = counters.0.into_inner().unwrap().into_iter();
             counters.map(|(name, count)| (name, count.load(Ordering::Relaxed))).collect()
+        }
+
+        fn of(event: &Event) -> BTreeMap<String, u64> {
+            Counters::in_work(|| Counting.event(event))
         }
     }
 
