@@ -77,6 +77,14 @@ pub struct ContenderInfo {
     pub written: SystemTime,
 }
 
+/// The contenders among the children of a directory.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) queue: Vec<ContenderInfo>,
+    /// The names of those that were listed, and gone when they were read.
+    pub(crate) gone: HashSet<String>,
+}
+
 impl Site {
     /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
     /// their grants. Nodes that disappear during the call are left out.
@@ -143,7 +151,7 @@ impl Site {
             .look(async |generation| {
                 let coordinator = &**generation.coordinator();
                 let listed = self.list(coordinator).await?;
-                self.describe(coordinator, listed, known, &self.mark).await
+                Ok(self.describe(coordinator, listed, known, &self.mark).await?.queue)
             })
             .await?;
         self.add_callers(&mut queue);
@@ -208,7 +216,7 @@ impl Site {
         children: Vec<String>,
         known: &[ContenderInfo],
         mark: &Mark,
-    ) -> Result<Vec<ContenderInfo>, RequestError> {
+    ) -> Result<Described, RequestError> {
         let Listed { mut queue, others } = Listed::new(children, &*self.driver);
         // The path of a node may be a later one's, where names are not unique; and what was added about
         // a caller of this process is not true of the next one.
@@ -218,7 +226,7 @@ impl Site {
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let head = &queue[..queue.len().min(self.most)];
         let mut described = Vec::with_capacity(head.len());
-        let mut passed = HashSet::new();
+        let (mut passed, mut gone) = (HashSet::new(), HashSet::new());
         for batch in head.chunks(BATCH) {
             let read = |name: &str| {
                 let known = known.get(name).map(|known| ContenderInfo::clone(known));
@@ -246,7 +254,10 @@ impl Site {
                             created: time_of(stat.ctime).unwrap_or(UNIX_EPOCH),
                             written: time_of(stat.mtime).unwrap_or(UNIX_EPOCH),
                         },
-                        Err(RequestError::NoNode) => continue,
+                        Err(RequestError::NoNode) => {
+                            gone.insert(one.name.clone());
+                            continue;
+                        }
                         Err(error) => return Err(error),
                     },
                 };
@@ -270,6 +281,6 @@ impl Site {
                     format!("Curator's locks count {path}, too, and wait until it is gone")
                 });
         }
-        Ok(described)
+        Ok(Described { queue: described, gone })
     }
 }

@@ -365,7 +365,7 @@ async fn look(
                     // Nothing would tell that a rest is over.
                     let mark = Mark::default();
                     let seen = site.describe(&**coordinator, names, known, &mark).await?;
-                    return Ok((seen, watch));
+                    return Ok((seen.queue, watch));
                 };
                 // The node may have been created since the look, and this watch would not report
                 // that.

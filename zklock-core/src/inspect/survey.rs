@@ -11,7 +11,7 @@ use crate::cooldown::server_time::time_of;
 use crate::coordinator::access::AclEntry;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::check::phantom_among;
-use crate::inspect::contenders::ContenderInfo;
+use crate::inspect::contenders::{ContenderInfo, Described};
 use crate::inspect::site::Site;
 use crate::session::handle::Session;
 
@@ -37,7 +37,7 @@ pub struct Survey {
     pub queue: Vec<ContenderInfo>,
     /// The names of the nodes behind the [head](Site::head) of the queue, in order. They were not read.
     pub unread: Vec<String>,
-    /// The children of the directory that are not in the queue, sorted.
+    /// The children of the directory that are no contenders, sorted.
     pub strangers: Vec<String>,
     /// The number of the next node. ZooKeeper counts to 2³¹−1, and a lock is refused from 2³¹−2²⁰.
     pub next_number: i64,
@@ -104,13 +104,14 @@ impl Site {
                     acl => acl?,
                 };
                 let mark = Mark::read(&data).unwrap_or_default();
-                let queue = self.describe(&**coordinator, listed.clone(), &[], &mark).await?;
+                let described = self.describe(&**coordinator, listed.clone(), &[], &mark).await?;
+                let Described { queue, gone } = described;
                 let behind = self.driver.queue(&listed).into_iter().skip(self.most);
                 let unread: Vec<_> = behind.map(|one| one.name).collect();
-                let in_queue: HashSet<_> =
-                    queue.iter().map(|one| &one.node).chain(&unread).collect();
+                let in_queue = queue.iter().map(|one| &one.node).chain(&unread);
+                let contenders: HashSet<_> = in_queue.chain(&gone).collect();
                 let mut strangers: Vec<_> =
-                    listed.iter().filter(|child| !in_queue.contains(child)).cloned().collect();
+                    listed.iter().filter(|child| !contenders.contains(child)).cloned().collect();
                 strangers.sort();
                 let paths: Vec<_> =
                     queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();

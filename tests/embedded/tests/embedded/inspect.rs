@@ -353,6 +353,23 @@ async fn what_is_released_over_a_connection_that_breaks_then_is_not_lost() {
     store.faults(owner).reconnect();
 }
 
+/// It is listed, and gone when its node is read.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_during_a_survey_is_no_stranger() {
+    let (store, session) = prompt();
+    let guard = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    client(&store).await.create("/zklock/a/inner", b"", NodeKind::Persistent).await.unwrap();
+    let id = session.zookeeper_session().unwrap().id;
+    store.faults(id).delay_replies(Duration::from_millis(50));
+    let site = session.site("a").unwrap();
+    let surveying = crate::spawn(async move { site.survey().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(25)).await;
+    guard.release().await.unwrap();
+    let survey = surveying.await.unwrap();
+    assert!(survey.queue.is_empty(), "{survey:?}");
+    assert_eq!(survey.strangers, ["inner"]);
+}
+
 /// Whoever looks again and again, as `zklock watch` does.
 #[tokio::test(start_paused = true)]
 async fn only_those_who_came_since_the_last_look_are_read() {
