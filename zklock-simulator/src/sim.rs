@@ -603,7 +603,8 @@ impl Process {
     /// session there, for annotated functions and `zklock::execute`.
     /// The result is `None` if the process crashed before.
     ///
-    /// What a handler spawns with `tokio::spawn` belongs to no process.
+    /// What a handler spawns with `tokio::spawn` belongs to no process: there it finds no session, or one outside of the
+    /// world, which the test binary has registered (`zklock::init`) or the environment names (`ZKLOCK_CONNECT`).
     ///
     /// ```
     /// # use zklock::testing::sim;
