@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock_test_support::{CreateMode, Proxy, ZooKeeper, is_long};
+use zklock_test_support::{CreateMode, Proxy, RawClient, ZooKeeper, is_long};
 
 use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
 use crate::documented::check;
@@ -258,7 +258,53 @@ fn each_caller_of_a_session_that_waits_for_a_permit_is_a_waiter() {
     top.kill().unwrap();
     top.wait().unwrap();
     assert_eq!(seen["locks"][0]["waiting"], 3, "{seen}");
+    // It gets that permit, which is newer than the nodes of both others. The next one makes its own.
+    waits.delete(&bed.path(&format!("a/locks/{}", locks[0]))).unwrap();
+    make(
+        &mut waits,
+        &bed.path(&format!("a/leases/{}", lease(2))),
+        b"10.0.0.8",
+        CreateMode::Ephemeral,
+    );
+    shown(&bed, "a", &[lease(0), lease(1)], 2);
+    // The permit of the last one goes, and there was a single one from the beginning.
+    holds.delete(&bed.path(&format!("a/leases/{}", lease(0)))).unwrap();
+    waits.delete(&bed.path(&format!("a/leases/{}", lease(2)))).unwrap();
+    shown(&bed, "a", &[lease(1)], 2);
     [holds, waits].into_iter().for_each(|client| client.close().unwrap());
+}
+
+/// As fair tasks of one process do. They may want several at once.
+#[test]
+fn a_permit_that_says_that_it_is_held_is_not_waited_for() {
+    let bed = Bed::new("granted");
+    let (mut holds, mut waits) = (raw(), raw());
+    let lease = |number| CURATORS.replace("-lock-0000000000", &format!("-lease-{number:010}"));
+    let waiter = r#"{"host":"db7","pid":88,"since":"2026-01-01T00:00:00Z"}"#;
+    let holder = waiter.replace('}', r#","granted":"2026-01-01T00:00:00Z"}"#);
+    let made = |client: &mut RawClient, node: &str, data: &str| {
+        make(client, &bed.path(&format!("a/{node}")), data.as_bytes(), CreateMode::Ephemeral);
+    };
+    made(&mut holds, &format!("leases/{}", lease(0)), "10.0.0.7");
+    made(&mut waits, &format!("locks/{CURATORS}"), waiter);
+    made(&mut waits, &format!("leases/{}", lease(1)), &holder);
+    made(&mut waits, &format!("leases/{}", lease(2)), waiter);
+    made(&mut waits, &format!("leases/{}", lease(3)), waiter);
+    shown(&bed, "a", &[lease(0), lease(1)], 1);
+    [holds, waits].into_iter().for_each(|client| client.close().unwrap());
+}
+
+/// Who is shown to hold permits, by their nodes, and how many wait.
+fn shown(bed: &Bed, name: &str, holders: &[String], waiting: usize) {
+    let nodes = |of: &serde_json::Value| -> Vec<_> {
+        let nodes = of.as_array().unwrap().iter();
+        nodes.map(|one| one["node"].as_str().unwrap().to_owned()).collect()
+    };
+    let ls = json(bed, &["ls", name, "--json"]);
+    let lock = &ls["locks"][0];
+    assert_eq!((nodes(&lock["holders"]), &lock["waiting"]), (holders.to_vec(), &waiting.into()));
+    let why = json(bed, &["why", name, "--json", "--within", "20s"]);
+    assert_eq!(nodes(&why["holders"]), holders, "{why}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use crate::base::owner::Owner;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
@@ -30,8 +31,18 @@ pub(crate) fn made(
     or_nothing(read.map(|(_, stat)| (stat.ephemeral_owner, stat.czxid)))
 }
 
+/// Who made a node, as its data say, in which session, and when.
+fn made_by(read: Result<(Vec<u8>, Stat), RequestError>) -> Result<(Owner, i64, i64), RequestError> {
+    let by = |(data, stat): (Vec<u8>, Stat)| {
+        (Owner::from_payload(&data), stat.ephemeral_owner, stat.czxid)
+    };
+    or_nothing(read.map(by))
+}
+
 /// How many permits, from the last one on, are those that the first one in the inner lock waits for: it has
-/// made them after its node there. Its session may hold others, which are older.
+/// made them after its node there. Its session may hold others, which are older, or were made by callers that stood
+/// before it there: Curator's client takes the inner lock for each permit, so one is its own at most, and zklock
+/// writes into the node of a permit that it is held. Somebody holds the oldest of all, unless the semaphore is closed.
 pub(crate) async fn awaited(
     coordinator: &dyn Coordinator,
     (leases, permits): (&str, &[Contender]),
@@ -39,22 +50,28 @@ pub(crate) async fn awaited(
 ) -> Result<usize, RequestError> {
     let queue = Curator.queue(waiting);
     let Some(first) = queue.first().filter(|_| !permits.is_empty()) else { return Ok(0) };
-    let (session, since) = made(coordinator.get(&format!("{locks}/{}", first.name)).await)?;
-    let mut awaited = 0;
+    let (waiter, session, since) =
+        made_by(coordinator.get(&format!("{locks}/{}", first.name)).await)?;
+    let is_zklock = waiter.pid.is_some();
+    let (mut awaited, mut newer_than_last) = (0, None);
     for some in permits.rchunks(AT_ONCE) {
         let read = |one: &Contender| coordinator.get(&format!("{leases}/{}", one.name));
         let asked: Vec<_> = some.iter().rev().map(read).collect();
         for one in asked {
-            let (of, at) = made(one.await)?;
+            let (owner, of, at) = made_by(one.await)?;
             // One that is gone by now is held by nobody either.
             let is_gone = at == 0;
-            if !is_gone && (since == 0 || of != session || at <= since) {
-                return Ok(awaited);
+            if !is_gone {
+                let may_wait = since != 0 && of == session && at > since && owner.granted.is_none();
+                if !may_wait || (newer_than_last.is_some() && !is_zklock) {
+                    return Ok(awaited);
+                }
+                newer_than_last = Some(awaited);
             }
             awaited += 1;
         }
     }
-    Ok(awaited)
+    Ok(newer_than_last.unwrap_or(awaited))
 }
 
 impl Site {
