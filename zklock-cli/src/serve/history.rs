@@ -1,6 +1,6 @@
 //! What happened to locks since this server looks at them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -33,6 +33,8 @@ struct Line {
     layout: String,
     kind: &'static str,
     spans: VecDeque<Span>,
+    /// The czxids of the permits that some of the waiters had made when it was seen last.
+    awaited: BTreeSet<u64>,
     /// Since when nobody holds it or waits.
     free: Option<SystemTime>,
 }
@@ -68,6 +70,7 @@ impl History {
         let known = |name: &String| locks.binary_search_by(|lock| lock.name.cmp(name)).is_ok();
         for (_, line) in self.lines.iter_mut().filter(|(name, _)| !known(name)) {
             line.takes_in(&[], before, now, gap);
+            line.awaited.clear();
             line.free.get_or_insert(if gap { before } else { now });
         }
         for lock in locks {
@@ -79,6 +82,7 @@ impl History {
             let all = holders.chain(lock.waiters.iter().map(|one| (one, false)));
             let all: Vec<_> = all.map(|(one, holds)| (one, holds, is_dying(one))).collect();
             line.takes_in(&all, before, now, gap);
+            line.awaited = lock.awaited.iter().map(|one| one.czxid).collect();
         }
         self.forget(now);
     }
@@ -170,7 +174,6 @@ impl Line {
             |one: &ContenderInfo| self.spans.iter().all(|span| span.one.czxid != one.czxid);
         let permits = all.iter().filter(|(one, holds, _)| *holds && one.mode == Mode::Permit);
         let mut permits: Vec<_> = permits.map(|(one, ..)| *one).filter(|one| is_new(one)).collect();
-        let mut waited = Vec::new();
         for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
             let same =
                 |one: &ContenderInfo| one.node == span.one.node && one.czxid == span.one.czxid;
@@ -180,16 +183,22 @@ impl Line {
                     let session = span.one.zookeeper_session;
                     is_inner && one.zookeeper_session == session && one.czxid > span.one.czxid
                 };
-                let permit = permits.iter().position(its_permit);
-                let permit = permit.map(|place| permits.remove(place).czxid);
-                waited.extend(permit);
+                let waited =
+                    |one: &&ContenderInfo| its_permit(one) && self.awaited.contains(&one.czxid);
+                let is_granted = permits.iter().any(its_permit);
+                if permits.iter().any(waited) {
+                    // One caller has made all of them.
+                    permits.retain(|one| !waited(one));
+                } else if let Some(place) = permits.iter().position(its_permit) {
+                    permits.remove(place);
+                }
                 span.ends(
                     at,
                     match (span.end, gap) {
                         (Some(end), _) => end,
                         _ if span.in_doubt => "broken",
                         (_, true) => "unseen",
-                        _ if permit.is_some() => "granted",
+                        _ if is_granted => "granted",
                         _ if span.dying => "gone",
                         _ if span.holds => "released",
                         _ => "left",
@@ -214,7 +223,7 @@ impl Line {
             }
         }
         for (one, holds, dying) in new {
-            let was_here = waited.contains(&one.czxid)
+            let was_here = self.awaited.contains(&one.czxid)
                 || self.spans.iter().any(|span| span.one.czxid == one.czxid);
             let from = match (holds, was_here) {
                 (true, true) => granted(one).filter(|told| *told > before).unwrap_or(now).min(now),
@@ -340,6 +349,7 @@ mod tests {
             waiter
         });
         before[0].waiters = waiters.to_vec();
+        before[0].awaited = vec![permit.clone()];
         after[0].waiters = waiters[2..].to_vec();
         after[0].holders = vec![permit];
         let mut history = History::default();
@@ -351,6 +361,37 @@ mod tests {
         assert_eq!(ends, [&"granted".into(), &"left".into(), &Value::Null, &Value::Null], "{told}");
         // It had waited before, with this node as well.
         assert_eq!(history.held_since("a"), Some(now + second));
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_several_permits_holds_all_of_them_since_it_was_granted_them() {
+        let session = Session::embedded();
+        let _held = session.semaphore("a", 3).unwrap().acquire_many(3).await.unwrap();
+        let locks = async || crate::ls::find(&session, None).await.unwrap().locks;
+        let (mut before, mut after) = (locks().await, locks().await);
+        after[0].holders.iter_mut().for_each(|one| one.owner.granted = None);
+        before[0].awaited = std::mem::take(&mut before[0].holders);
+        let [mut first, mut second] = [(); 2].map(|()| before[0].awaited[0].clone());
+        for (waiter, node) in
+            [(&mut first, "b-lock-0000000000"), (&mut second, "b-lock-0000000001")]
+        {
+            (waiter.node, waiter.mode, waiter.holds) = (node.to_owned(), Mode::Mutex, false);
+            waiter.czxid -= 2;
+        }
+        second.czxid += 1;
+        let now = first.created + Duration::from_secs(60);
+        before[0].waiters = vec![first, second];
+        let mut history = History::default();
+        history.seen(&before, |_| false, now, false);
+        let then = now + Duration::from_secs(1);
+        history.seen(&after, |_| false, then, false);
+        let told = history.value("a").unwrap();
+        let spans = told["spans"].as_array().unwrap();
+        let ends: Vec<_> = spans.iter().map(|one| &one["end"]).collect();
+        let [granted, left, none] = ["granted".into(), "left".into(), Value::Null];
+        // The second one gave up meanwhile.
+        assert_eq!(ends, [&granted, &left, &none, &none, &none], "{told}");
+        assert!(spans[2..].iter().all(|one| one["from"] == moment(then)), "{told}");
     }
 
     /// The deletion may be seen before whoever asked for it is told so.
