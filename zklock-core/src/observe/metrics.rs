@@ -242,11 +242,11 @@ pub(super) mod tests {
 
     /// The counters that there are, by name and values of labels.
     #[derive(Default)]
-    pub(in crate::observe) struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+    pub(crate) struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
     impl Counters {
         /// Those of what is done with a recorder, where nothing was counted before.
-        pub(in crate::observe) fn in_work(work: impl FnOnce()) -> BTreeMap<String, u64> {
+        pub(crate) fn in_work(work: impl FnOnce()) -> BTreeMap<String, u64> {
             let counters = Counters::default();
             with_local_recorder(&counters, work);
             let counters = counters.0.into_inner().unwrap().into_iter();
