@@ -40,7 +40,9 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, String>, base: &Path) {
 
 /// The code of a file without its comments and its unit tests.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let begins = ["#[cfg(test)]\nmod tests {", "#[cfg(test)]\npub(super) mod tests {"];
+    let end = begins.iter().filter_map(|begin| text.find(begin)).min().unwrap_or(text.len());
+    let (text, _) = text.split_at(end);
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
