@@ -131,10 +131,11 @@ fn carries(ty: &Type, names: &[&str], traits: &[&str]) -> bool {
         Type::TraitObject(object) => object.bounds.iter().any(bounded),
         Type::Path(path) => {
             let segments = &path.path.segments;
-            // As in `Self::Future` of a service.
+            // As in `Self::Future` of a service; the name of a module begins with a small letter.
+            let is_type =
+                |first: &PathSegment| first.ident.to_string().starts_with(char::is_uppercase);
             let of_trait = path.qself.is_some()
-                || segments.len() == 2
-                    && segments.first().is_some_and(|first| first.ident == "Self");
+                || segments.len() == 2 && segments.first().is_some_and(is_type);
             let is_one = |names: &[&str]| {
                 segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
             };
@@ -233,6 +234,9 @@ mod tests {
             [parse_quote!(Self::Future), parse_quote!(<Self as Service<R>>::Future)];
         assert!(futures.iter().all(|future| is_future(future) && is_lazy(future)));
         assert!(is_lazy(&parse_quote!(Result<<T as Feed>::Stream, E>)));
+        assert!(
+            is_lazy(&parse_quote!(Result<T::Stream, E>)) && is_future(&parse_quote!(S::Future))
+        );
     }
 
     #[test]
