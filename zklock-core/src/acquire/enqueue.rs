@@ -34,11 +34,9 @@ pub(crate) enum Enqueued {
 }
 
 /// Tells the turn of a request that the connection is lost; never ends.
-async fn doubting<T>(turn: &SendTurn, link_lost: Option<LinkLost>) -> T {
-    if let Some(link_lost) = link_lost {
-        link_lost.await;
-        turn.is_in_doubt();
-    }
+async fn doubting<T>(turn: &SendTurn, link_lost: LinkLost) -> T {
+    link_lost.await;
+    turn.is_in_doubt();
     pending().await
 }
 
@@ -74,7 +72,7 @@ impl AcquireLoop<'_> {
         let payload = new.payload.as_slice().into();
         // Asked before there is a node that nobody would delete, should the layout panic.
         let removes_directory = driver.removes_directory();
-        let link_lost = self.turn.map(|_| generation.coordinator().link_lost());
+        let in_turn = self.turn.map(|turn| (turn, generation.coordinator().link_lost()));
         let mut pending_create =
             PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
@@ -92,9 +90,9 @@ impl AcquireLoop<'_> {
             answer = poll_once(&mut pending_create).await;
             turn.sent();
         }
-        let answer = match (answer, self.turn) {
+        let answer = match (answer, in_turn) {
             (Some(answer), _) => answer,
-            (None, Some(turn)) => Box::pin(or(pending_create, doubting(turn, link_lost))).await,
+            (None, Some((turn, lost))) => Box::pin(or(pending_create, doubting(turn, lost))).await,
             (None, None) => pending_create.await,
         };
         let is_there = matches!(answer, Ok(_) | Err(RequestError::NodeExists));

@@ -34,6 +34,17 @@ struct State {
 }
 
 impl State {
+    /// Whether the turn with this number has come, or it has no place any more.
+    fn has_come(&self, number: u64) -> bool {
+        self.is_next(number) || !self.unsent.contains_key(&number)
+    }
+
+    /// What became of a request is known.
+    fn settle(&mut self, number: u64) {
+        self.awaited.take_if(|awaited| *awaited == number);
+        self.in_doubt.remove(&number);
+    }
+
     /// Whether nobody before it is to be sent first.
     fn is_next(&self, number: u64) -> bool {
         let others = self.unsent.range(..number).next().is_some();
@@ -93,12 +104,11 @@ impl SendTurn {
     pub async fn comes(&self) {
         let poll = |cx: &mut Context<'_>| {
             let mut state = self.order.lock();
-            if state.is_next(self.number) {
+            // Without a place, it may send at any time.
+            if state.has_come(self.number) {
                 return Poll::Ready(());
             }
-            // Without a place, it may send at any time.
-            let Some(waker) = state.unsent.get_mut(&self.number) else { return Poll::Ready(()) };
-            *waker = Some(cx.waker().clone());
+            state.unsent.insert(self.number, Some(cx.waker().clone()));
             Poll::Pending
         };
         poll_fn(poll).await;
@@ -106,8 +116,7 @@ impl SendTurn {
 
     /// Whether its turn has come, or it has no place any more.
     pub fn has_come(&self) -> bool {
-        let state = self.order.lock();
-        state.is_next(self.number) || !state.unsent.contains_key(&self.number)
+        self.order.lock().has_come(self.number)
     }
 
     /// Records that the connection was lost on which the request was sent: it may have to be sent again.
@@ -136,8 +145,7 @@ impl SendTurn {
             return;
         }
         self.order.change(|state| {
-            state.awaited.take_if(|number| *number == self.number);
-            state.in_doubt.remove(&self.number);
+            state.settle(self.number);
             state.unsent.insert(self.number, None);
             state.directory_is_known &= !directory_is_missing;
         });
@@ -158,8 +166,7 @@ impl SendTurn {
             return;
         }
         self.order.change(|state| {
-            state.awaited.take_if(|number| *number == self.number);
-            state.in_doubt.remove(&self.number);
+            state.settle(self.number);
             state.unsent.remove(&self.number);
             state.directory_is_known |= has_directory;
         });

@@ -187,13 +187,14 @@ fn no_hosts() -> RequestError {
 /// long as this ZooKeeper session lives, because the library would wait for them; the log names them. If
 /// none answers, the library may still succeed with those that are silent, and then goes on with all.
 fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
-    let [answers, silent] = [ProbeResult::Answers, ProbeResult::Silent];
-    let (is_one_there, all) = (results.contains(&answers), servers.iter().zip(results));
-    if !is_one_there && !results.contains(&silent) {
-        return Vec::new();
-    }
-    let wanted = all.filter(|(_, result)| !is_one_there || **result != silent);
-    wanted.map(|(server, _)| server.as_str()).collect()
+    let [some_answer, some_are_silent] =
+        [ProbeResult::Answers, ProbeResult::Silent].map(|one| results.contains(&one));
+    let wanted = |result: &ProbeResult| match some_answer {
+        true => *result != ProbeResult::Silent,
+        false => some_are_silent,
+    };
+    let all = servers.iter().map(String::as_str).zip(results);
+    all.filter(|(_, result)| wanted(result)).map(|(server, _)| server).collect()
 }
 
 /// The servers that are no candidates, if there are any.
