@@ -81,29 +81,20 @@ fn is_sure() -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklock::Embedded;
+    use crate::parts::tests::Seven;
 
     #[tokio::test]
     async fn a_node_is_found_wherever_it_is_in_the_queue() {
-        let (store, mut guards) = (Embedded::new(), Vec::new());
-        // Each with a node of its own.
-        for _ in 0..7 {
-            let session = Session::embedded_builder(&store).open().unwrap();
-            let guard = session.rw_lock("a").unwrap().read().await.unwrap();
-            guards.push((session, guard));
-        }
-        let session = Session::embedded_builder(&store).open().unwrap();
-        let site = session.site("a").unwrap();
-        let queue = site.contenders().await.unwrap();
-        assert_eq!(queue.len(), 7);
-        for one in &queue {
-            let found = find_in(&site, &one.node, one.czxid).await.unwrap();
+        let seven = Seven::new().await;
+        let site = &seven.site;
+        for one in &seven.queue {
+            let found = find_in(site, &one.node, one.czxid).await.unwrap();
             let found = found.unwrap_or_else(|| panic!("{one:?}"));
             assert_eq!((&found.node, found.czxid, found.holds), (&one.node, one.czxid, true));
             // A later node of the same name.
-            let other = find_in(&site, &one.node, one.czxid + 1_000).await.unwrap();
+            let other = find_in(site, &one.node, one.czxid + 1_000).await.unwrap();
             assert_eq!(other, None);
         }
-        assert_eq!(find_in(&site, "not-there", 1).await.unwrap(), None);
+        assert_eq!(find_in(site, "not-there", 1).await.unwrap(), None);
     }
 }

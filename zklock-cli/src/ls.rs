@@ -14,7 +14,7 @@ use crate::held::Held;
 use crate::inspect::{moment, rests_until, say, value};
 pub(crate) use crate::ls::left_out::LeftOut;
 use crate::ls::left_out::other_root;
-use crate::parts::whole;
+use crate::parts::{all_wait, whole};
 use crate::server::{Again, connect};
 use crate::text::{json_text, printable, tell};
 use crate::when::{span, until};
@@ -113,14 +113,13 @@ async fn lock(session: &Session, name: String) -> Result<Option<Lock>, LockError
     let (mut until, mut known): (Option<SystemTime>, _) = (None, BTreeSet::new());
     let sites = session.sites(&*name).await?;
     for site in &sites {
-        let queue = whole(site, &[]).await?;
+        let mut queue = whole(site, &[]).await?;
         until = until.max(rests_until(site, &queue));
-        for mut one in queue {
-            if site.is_inner() {
-                // Whoever holds the inner lock of a semaphore waits for a permit.
-                one.holds = false;
-                known.insert(one.zookeeper_session);
-            }
+        if site.is_inner() {
+            all_wait(&mut queue);
+            known.extend(queue.iter().map(|one| one.zookeeper_session));
+        }
+        for one in queue {
             let to = if one.holds { &mut holders } else { &mut waiters };
             to.push(one);
         }

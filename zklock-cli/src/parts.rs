@@ -26,6 +26,11 @@ pub(crate) async fn head_and_while(
     read_while(site, &[], (HEAD, ENOUGH), goes_on).await
 }
 
+/// Whoever holds the inner lock of a semaphore waits for a permit.
+pub(crate) fn all_wait(inner: &mut [ContenderInfo]) {
+    inner.iter_mut().for_each(|one| one.holds = false);
+}
+
 async fn read_while(
     site: &Site,
     known: &[ContenderInfo],
@@ -55,12 +60,35 @@ async fn read_while(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::cell::Cell;
 
     use super::*;
     use zklock::driver::{Connector, NodeKind};
-    use zklock::{Embedded, Session};
+    use zklock::{Embedded, RwLockReadGuard, Session};
+
+    /// A queue of seven, each with a session and a node of its own.
+    pub(crate) struct Seven {
+        pub(crate) site: Site,
+        pub(crate) queue: Vec<ContenderInfo>,
+        _guards: Vec<(Session, RwLockReadGuard)>,
+    }
+
+    impl Seven {
+        pub(crate) async fn new() -> Self {
+            let (store, mut guards) = (Embedded::new(), Vec::new());
+            for _ in 0..7 {
+                let session = Session::embedded_builder(&store).open().unwrap();
+                let guard = session.rw_lock("a").unwrap().read().await.unwrap();
+                guards.push((session, guard));
+            }
+            let session = Session::embedded_builder(&store).open().unwrap();
+            let site = session.site("a").unwrap();
+            let queue = site.contenders().await.unwrap();
+            assert_eq!(queue.len(), 7);
+            Seven { site, queue, _guards: guards }
+        }
+    }
 
     #[tokio::test]
     async fn the_end_of_a_queue_is_found_among_many_other_children() {
@@ -82,24 +110,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_queue_is_read_to_its_end_or_for_as_long_as_it_is_wanted() {
-        let (store, mut guards) = (Embedded::new(), Vec::new());
-        // Each with a node of its own.
-        for _ in 0..7 {
-            let session = Session::embedded_builder(&store).open().unwrap();
-            let guard = session.rw_lock("a").unwrap().read().await.unwrap();
-            guards.push((session, guard));
-        }
-        let session = Session::embedded_builder(&store).open().unwrap();
-        let site = session.site("a").unwrap();
-        let all = site.contenders().await.unwrap();
-        assert_eq!(all.len(), 7);
+        let seven = Seven::new().await;
+        let (site, all) = (&seven.site, &seven.queue);
         for (part, enough) in [(1, 0), (2, 0), (3, 0), (7, 0), (100, 0), (1, 1_000), (2, 1_000)] {
             let parts = (part, Duration::from_secs(enough));
             for known in 0..=7 {
-                let read = read_while(&site, &all[..known], parts, |_| true).await.unwrap();
-                assert_eq!(read, all, "{parts:?} {known}");
+                let read = read_while(site, &all[..known], parts, |_| true).await.unwrap();
+                assert_eq!(read, *all, "{parts:?} {known}");
             }
-            let two = read_while(&site, &[], parts, |queue| queue.len() < 2).await.unwrap();
+            let two = read_while(site, &[], parts, |queue| queue.len() < 2).await.unwrap();
             assert!((2..=7).contains(&two.len()) && two[..] == all[..two.len()], "{parts:?}");
             assert!(enough > 0 || two.len() <= 2.max(part), "{parts:?}: {}", two.len());
         }

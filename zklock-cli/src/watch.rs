@@ -11,7 +11,7 @@ use zklock::{ContenderInfo, ErrorKind, LockError, LockEvent, Mode, Site};
 
 use crate::exit::Failure;
 use crate::inspect::{line, say, value};
-use crate::parts::whole;
+use crate::parts::{all_wait, whole};
 use crate::server::connect;
 use crate::text::json_text;
 
@@ -88,8 +88,7 @@ async fn look(
         let known = known.get(&place(&site)).map(Vec::as_slice).unwrap_or_default();
         let mut queue = whole(&site, known).await?;
         if site.is_inner() {
-            // Whoever holds the inner lock of a semaphore waits for a permit.
-            queue.iter_mut().for_each(|one| one.holds = false);
+            all_wait(&mut queue);
         }
         seen.push((site, queue));
     }

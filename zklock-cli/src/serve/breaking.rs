@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zklock::{ErrorKind, LockError};
 
 use crate::breaks::find;
+use crate::serve::detached::detached;
 use crate::serve::looker::Looker;
 use crate::text::{printable, tell};
 
@@ -20,9 +21,7 @@ pub(super) struct Wanted {
 /// Deletes it, and tells what became of it, also if nobody waits for the answer any more. Returns whether it was there.
 pub(super) async fn break_node(looker: Arc<Looker>, wanted: Wanted) -> Result<bool, String> {
     // Whoever asks may go at any time, and then its handler is dropped.
-    let breaking = tokio::spawn(async move { to_the_end(&looker, &wanted).await });
-    // A task that panicked has told so itself.
-    breaking.await.unwrap_or_else(|_| Err("this server has failed".to_owned()))
+    detached(async move { to_the_end(&looker, &wanted).await }).await
 }
 
 async fn to_the_end(looker: &Looker, wanted: &Wanted) -> Result<bool, String> {
@@ -36,15 +35,14 @@ async fn to_the_end(looker: &Looker, wanted: &Wanted) -> Result<bool, String> {
         Some((site, one)) => site.break_holder(&one).await,
     };
     match &deleted {
-        Ok(true) => looker.history(|history| history.broken(name, node, *czxid)),
+        Ok(deleted) => {
+            if *deleted {
+                looker.history(|history| history.broken(name, node, *czxid));
+            }
+            tell(format!("deleted is {deleted}"));
+        }
         Err(error) if is_in_doubt(error) => {
             looker.history(|history| history.perhaps_broken(name, node, *czxid));
-        }
-        _ => {}
-    }
-    match &deleted {
-        Ok(deleted) => tell(format!("deleted is {deleted}")),
-        Err(error) if is_in_doubt(error) => {
             tell(printable(&format!("whether it was deleted is not known: {error:#}")));
         }
         Err(_) => {}

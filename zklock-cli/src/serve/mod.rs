@@ -2,6 +2,7 @@
 
 mod breaking;
 mod connection;
+mod detached;
 mod gate;
 mod history;
 mod looker;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as Turn, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::serve::detached::detached;
 use crate::server::Again;
 use crate::why::known;
 
@@ -56,15 +57,14 @@ impl Whys {
         };
         let (name, again) = (name.to_owned(), self.again.clone());
         // Whoever asks may leave before the servers have answered: until then there is no room for another question.
-        let asking = tokio::spawn(async move {
+        let asking = detached(async move {
             let known = known(&name, WITHIN, &again, true).await;
             let known = known.map(|known| known.says).map_err(|failure| failure.message);
             *answer = Some((Instant::now(), known.clone()));
             drop(room);
             known
         });
-        // A task that panicked has told so itself.
-        asking.await.unwrap_or_else(|_| Err("this server has failed".to_owned()))
+        asking.await
     }
 
     fn answer(&self, name: &str) -> Answer {

@@ -10,7 +10,7 @@ use zklock::{ContenderInfo, ErrorKind, LockOptions, Session, Site, Survey};
 use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::is_waiter_of_its_own;
 use crate::member::Place;
-use crate::parts::HEAD;
+use crate::parts::{HEAD, all_wait};
 use crate::when::since;
 use crate::why::life::Life;
 use crate::words::{Connection, connections};
@@ -245,8 +245,7 @@ fn know_inside(queues: &mut [Queue]) {
     let inside: BTreeSet<_> = inner.map(|one| one.zookeeper_session).collect();
     for queue in queues {
         if queue.inner {
-            // Whoever holds the inner lock waits for a permit.
-            queue.survey.queue.iter_mut().for_each(|one| one.holds = false);
+            all_wait(&mut queue.survey.queue);
         } else {
             queue.inside.clone_from(&inside);
         }
