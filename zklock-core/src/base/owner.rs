@@ -192,7 +192,9 @@ impl Owner {
         if data.len() > LONGEST_PAYLOAD || data == REVOKE {
             return Owner { revoked: data == REVOKE, ..Owner::default() };
         }
-        serde_json::from_slice(data).unwrap_or_else(|_| Owner {
+        // Other programs write JSON of their own, in which every field of this one is missing.
+        let read = serde_json::from_slice(data).ok().filter(|read: &Owner| !read.host.is_empty());
+        read.unwrap_or_else(|| Owner {
             host: String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).collect(),
             ..Owner::default()
         })
@@ -273,6 +275,10 @@ mod tests {
     fn payloads_of_others_are_shown_as_they_are() {
         assert_eq!(Owner::from_payload(b"10.0.0.7").to_string(), "10.0.0.7");
         assert_eq!(Owner::from_payload(b"").to_string(), "an unknown process");
+        for json in [r#"{"job":"import"}"#, r#"{"pid":4711,"name":"x"}"#, "[]"] {
+            let owner = Owner::from_payload(json.as_bytes());
+            assert_eq!((owner.to_string(), owner.pid), (json.to_owned(), None));
+        }
         let revoked = Owner::from_payload(REVOKE);
         assert_eq!(revoked.to_string(), "an unknown process, asked to release");
         assert_eq!(Owner::from_payload(&[0xff, 0x00, b'a']).host, "\u{fffd}a");

@@ -10,6 +10,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::server_time::time_of;
+use crate::coordinator::node::NodeKind;
 use crate::coordinator::request_error::RequestError;
 use crate::coordinator::requests::Coordinator;
 use crate::inspect::nodes::take_out;
@@ -218,11 +219,12 @@ impl Site {
         mark: &Mark,
     ) -> Result<Described, RequestError> {
         let Listed { mut queue, others } = Listed::new(children, &*self.driver);
-        // The path of a node may be a later one's, where names are not unique; and what was added about
-        // a caller of this process is not true of the next one.
+        // The path of a node may be a later one's, where names are not unique: kazoo gives all permits of one
+        // object the same. And what was added about a caller of this process is not true of the next one.
+        let is_unique = self.driver.proof() == Proof::Name
+            && self.driver.kind() == NodeKind::EphemeralSequential;
         let is_added = |known: &ContenderInfo| !known.local.is_empty() || known.here && known.holds;
-        let known =
-            known.iter().filter(|known| self.driver.proof() == Proof::Name && !is_added(known));
+        let known = known.iter().filter(|known| is_unique && !is_added(known));
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let head = &queue[..queue.len().min(self.most)];
         let mut described = Vec::with_capacity(head.len());

@@ -70,6 +70,8 @@ struct Seen {
     one: bool,
     /// How many of the last permits are those that their session still waits for.
     waiting: usize,
+    /// How many permits kazoo's semaphore has, if there are permits of one.
+    kazoo_limit: Option<u32>,
 }
 
 impl Seen {
@@ -93,20 +95,36 @@ impl Seen {
             beside: or_nothing(inner.await)?,
             one: made(one.await)?.0 != 0,
             waiting: 0,
+            kazoo_limit: None,
         };
         let permits = Permits::new(Arc::default()).queue(&seen.leases);
         let (leases, locks) = ((leases.as_str(), &*permits), (locks.as_str(), &*seen.locks));
         seen.waiting = awaited(coordinator, leases, locks).await?;
+        seen.kazoo_limit = seen.read_kazoo_limit(coordinator, directory.as_str()).await?;
         Ok(seen)
     }
 
-    /// The limit of kazoo's semaphore, if there are permits of one.
-    fn kazoo_limit(&self) -> Option<u32> {
+    async fn read_kazoo_limit(
+        &self,
+        coordinator: &dyn Coordinator,
+        directory: &str,
+    ) -> Result<Option<u32>, RequestError> {
         if !self.children.iter().any(|child| is_identifier_of_kazoo(child)) {
-            return None;
+            return Ok(None);
         }
-        std::str::from_utf8(&self.data).ok()?.trim().parse().ok()
+        let said = std::str::from_utf8(&self.data).ok().and_then(|text| text.trim().parse().ok());
+        if said.is_some() {
+            return Ok(said);
+        }
+        // Kazoo takes permits whatever the data are, and makes a node only where there is room: all of them are
+        // held.
+        let may_be = may_be_permits(coordinator, directory, &self.children);
+        Ok(is_any_ephemeral(may_be).await?.then(|| saturated(self.children.len())))
     }
+}
+
+fn saturated(count: usize) -> u32 {
+    count.try_into().unwrap_or(u32::MAX)
 }
 
 impl Session {
@@ -168,19 +186,20 @@ impl Session {
         let waiting = Curator.queue(&seen.locks).len();
         if !seen.leases.is_empty() || waiting > 0 {
             let held = seen.leases.len() - seen.waiting;
-            let limit = Arc::new(AtomicU32::new(held.try_into().unwrap_or(u32::MAX)));
+            let limit = Arc::new(AtomicU32::new(saturated(held)));
             let directory = plain.directory.join("leases");
             found.push((seen.leases.len(), at(directory, Arc::new(Permits::new(limit)))));
             let locks = at(plain.directory.join("locks"), Arc::new(Curator));
             found.push((waiting, inner(locks)));
         }
-        if let Some(limit) = seen.kazoo_limit() {
+        if let Some(limit) = seen.kazoo_limit {
             let driver = KazooPermits::new(Arc::new(AtomicU32::new(limit)), None);
             found.push((seen.children.len(), here(Arc::new(driver))));
-            let directory = plain.directory.beside(KAZOO_INNER);
-            let locks = at(directory, Arc::new(Kazoo::default()));
-            found.push((seen.beside.len(), inner(locks)));
         }
+        // Also without a permit: kazoo counts whatever else is in the directory as one.
+        let waiting = Kazoo::default().queue(&seen.beside).len();
+        let locks = at(plain.directory.beside(KAZOO_INNER), Arc::new(Kazoo::default()));
+        found.push((waiting, inner(locks)));
         found.retain(|(count, _)| *count > 0);
         let found: Vec<_> = found.into_iter().map(|(_, site)| site).collect();
         Ok(if found.is_empty() { vec![Site { mark, ..plain }] } else { found })

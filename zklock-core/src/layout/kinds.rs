@@ -72,10 +72,12 @@ impl Sign {
         }
     }
 
-    /// Whether the data of a node agree with it: a client of Curator writes its address.
+    /// Whether the data of a node agree with it: a client of Curator writes its address, or nothing where the
+    /// lock is revocable.
     pub fn agrees_with(self, data: &[u8]) -> bool {
+        let is_address = || from_utf8(data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok());
         match self {
-            Sign::NodeOfCurator(_) => from_utf8(data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok()),
+            Sign::NodeOfCurator(_) => data.is_empty() || is_address(),
             Sign::Directory { .. } | Sign::Node(_) => true,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::driver::RequestError;
-use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
+use zklock::layout::{HostNodes, Kazoo, OneNode, ReadWriteNodes};
 use zklock::testing::{Fault, Op};
 use zklock::{
     ContenderInfo, Embedded, ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode,
@@ -391,6 +391,25 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     assert_eq!((&now[0], now.iter().all(|one| one.holds)), (&before[0], true));
 }
 
+/// Kazoo gives every permit of one object the same name.
+#[tokio::test]
+async fn who_looks_again_takes_no_permit_of_kazoo_for_the_one_of_before() {
+    let (store, session) = prompt();
+    let site = session.semaphore("a", 2).unwrap().with_driver(Kazoo::default()).site();
+    let raw = client(&store).await;
+    let permit = "/zklock/a/0123456789abcdef0123456789abcdef";
+    for path in ["/zklock", "/zklock/a"] {
+        raw.create(path, b"2", NodeKind::Persistent).await.unwrap();
+    }
+    raw.create(permit, b"one", NodeKind::Ephemeral).await.unwrap();
+    let before = site.contenders().await.unwrap();
+    raw.delete(permit).await.unwrap();
+    raw.create(permit, b"other", NodeKind::Ephemeral).await.unwrap();
+    let now = site.contenders_reusing(&before).await.unwrap();
+    assert_eq!(now, site.contenders().await.unwrap());
+    assert_eq!((now.len(), &*now[0].owner.host), (1, "other"));
+}
+
 /// The node stays, and the callers of this process that share it come and go.
 #[tokio::test(start_paused = true)]
 async fn who_looks_again_sees_no_caller_who_has_let_go() {
@@ -653,6 +672,28 @@ async fn who_waits_for_a_semaphore_without_permits_is_seen() {
     // The lock is at the root itself.
     let root = Session::embedded_builder(&store).root("/zklock/y").open().unwrap();
     assert_eq!(root.lock_names(None).await.unwrap().names, [""]);
+}
+
+/// Kazoo takes permits where the data say no number, and waits where a directory takes the only one.
+#[tokio::test]
+async fn permits_of_kazoo_are_seen_whatever_the_data_say_and_who_waits_without_them() {
+    let (store, session) = store();
+    let raw = client(&store).await;
+    for (path, data) in [("", ""), ("/a", "none"), ("/b", "1"), ("/b/color", ""), ("/b-__lock__", "")] {
+        raw.create(&format!("/zklock{path}"), data.as_bytes(), NodeKind::Persistent).await.unwrap();
+    }
+    for node in ["a/0123456789abcdef0123456789abcdef", "a/f123456789abcdef0123456789abcdef"] {
+        raw.create(&format!("/zklock/{node}"), b"host", NodeKind::Ephemeral).await.unwrap();
+    }
+    let waiter = "/zklock/b-__lock__/0123456789abcdef0123456789abcdef__lock__0000000000";
+    raw.create(waiter, b"host", NodeKind::Ephemeral).await.unwrap();
+    assert_eq!(session.lock_names(None).await.unwrap().names, ["a", "b"]);
+    let a = session.sites("a").await.unwrap();
+    let holders = a[0].contenders().await.unwrap();
+    assert!(a.len() == 1 && holders.len() == 2 && holders.iter().all(|one| one.holds), "{a:?}");
+    let b = session.sites("b").await.unwrap();
+    assert!(b.len() == 1 && b[0].is_inner(), "{b:?}");
+    assert_eq!(b[0].contenders().await.unwrap().len(), 1);
 }
 
 /// A permit of kazoo's is called like a UUID, and so may a lock be; and a lock like the inside of a semaphore.

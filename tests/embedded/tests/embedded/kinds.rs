@@ -411,13 +411,14 @@ async fn a_client_of_curator_with_the_other_of_mutex_and_read_write_lock_is_told
         let raw = client(&store).await;
         drop(locks(&session, false)[0].acquire().await.unwrap());
         let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-{marker}0000000000");
-        // As Curator writes it, as we do, and what is left of either when it was asked to let go.
+        // As Curator writes it, for a revocable lock too, as we do, and what is left of either when it was asked to
+        // let go.
         for (data, curators) in [
             ("10.0.0.7", true),
             ("fe80::1", true),
+            ("", true),
             (r#"{"host":"b"}"#, false),
             ("__REVOKE__", false),
-            ("", false),
         ] {
             raw.create(&path, data.as_bytes(), NodeKind::Ephemeral).await.unwrap();
             for (lock, told) in locks(&session, false).into_iter().zip(told) {
