@@ -214,7 +214,7 @@ impl AcquireLoop<'_> {
         let mut is_first = true;
         loop {
             // In a block of its own, so that no list is kept while others are waited for.
-            let (is_behind, next) = {
+            let (is_behind, is_long, next) = {
                 let first = std::mem::take(&mut is_first);
                 let is_behind = first && known.is_some();
                 let looked = match known.take() {
@@ -235,7 +235,7 @@ impl AcquireLoop<'_> {
                         }
                     }
                 }
-                (is_behind, self.next(generation, &looked, &mine))
+                (is_behind, self.is_long(&looked), self.next(generation, &looked, &mine))
             };
             since = Since::Now;
             node.was_behind(next.ahead());
@@ -259,13 +259,20 @@ impl AcquireLoop<'_> {
                     return Box::pin(self.grant(generation, node, is_own)).await;
                 }
                 Next::Wait { obstacle, deletion_grants } => {
-                    let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
-                    let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
-                    match Box::pin(waiting).await? {
-                        Woken::Gone if deletion_grants => {
-                            return Box::pin(self.grant(generation, node, true)).await;
-                        }
-                        Woken::Gone | Woken::News => {}
+                    let node = &mut node;
+                    // Two futures, of which the usual one keeps nothing of the obstacle.
+                    let woken = if is_long {
+                        let waiting =
+                            self.stand_far_behind(obstacle, node, deletion_grants, &mut give_way);
+                        Box::pin(waiting).await?
+                    } else {
+                        let (age, own) = (Some(node.age()), deletion_grants.then_some(node));
+                        let waiting = self.stand_behind(obstacle, age, own, &mut give_way);
+                        Box::pin(waiting).await?
+                    };
+                    match woken {
+                        Woken::Gone if deletion_grants => break,
+                        Woken::Gone | Woken::News | Woken::Reconnected => {}
                         Woken::Time => since = Since::Before,
                     }
                 }
@@ -276,6 +283,8 @@ impl AcquireLoop<'_> {
                 }
             }
         }
+        // The one that it waited for was deleted.
+        Box::pin(self.grant(generation, node, true)).await
     }
 
     /// What follows from a list of the directory's children. Only the few names that matter are

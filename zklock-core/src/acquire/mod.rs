@@ -2,6 +2,7 @@
 
 pub mod acquire_loop;
 mod enqueue;
+mod far_behind;
 pub(crate) mod granting;
 pub mod kinds;
 pub mod lease;

@@ -67,9 +67,12 @@ impl Target {
         }
     }
 
-    /// The limit of a semaphore, if it may change.
+    /// The changes from now on of a semaphore's limit, if it may change. Taken before a verdict, which reads the
+    /// present one.
     pub fn limit(&self) -> Option<watch::Receiver<u32>> {
-        self.permits.as_ref()?.limit.clone()
+        let mut changes = self.permits.as_ref()?.limit.clone()?;
+        changes.mark_unchanged();
+        Some(changes)
     }
 
     /// The lock, as the events of a node in this mode name it.

@@ -26,6 +26,8 @@ pub(crate) enum Woken {
     News,
     /// Nothing happened for a long time.
     Time,
+    /// The connection is there again. The client sets the watches anew, and they have been seen to get lost.
+    Reconnected,
 }
 
 impl AcquireLoop<'_> {
@@ -187,7 +189,7 @@ impl AcquireLoop<'_> {
                 return Err(Setback::Interrupted);
             }
             if generation.reconnects() != reconnects {
-                return Ok(Woken::News);
+                return Ok(Woken::Reconnected);
             }
             let event = poll_fn(|cx| {
                 let seen = watches.iter_mut().find_map(|watch| match watch.as_mut().poll(cx) {

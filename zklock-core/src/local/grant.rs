@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -65,6 +65,9 @@ struct More {
     leases: Box<[Arc<Lease>]>,
     /// How many of these it has kept.
     kept: AtomicUsize,
+    /// Whether somebody was told that one of all the leases is lost: the grant stays lost, although that one may be
+    /// split off.
+    lost: AtomicBool,
 }
 
 impl More {
@@ -72,7 +75,8 @@ impl More {
     fn of(leases: impl Iterator<Item = Arc<Lease>>) -> Option<Box<Self>> {
         let leases: Box<[_]> = leases.collect();
         let kept = AtomicUsize::new(leases.len());
-        (!leases.is_empty()).then(|| Box::new(More { leases, kept }))
+        let lost = AtomicBool::new(false);
+        (!leases.is_empty()).then(|| Box::new(More { leases, kept, lost }))
     }
 
     fn kept(&self) -> &[Arc<Lease>] {
@@ -156,7 +160,7 @@ impl Grant {
         Holding { token: self.token, since: self.since, label: self.label.clone() }
     }
 
-    /// Makes the last of its leases a grant of their own; `None` if that leaves none.
+    /// Makes the last of its leases a grant of their own; `None` if that leaves none, and if one of them is lost.
     pub fn split(&self, leases: usize) -> Option<Arc<Grant>> {
         let own = self.more.as_ref()?;
         let kept = own.kept();
@@ -164,6 +168,12 @@ impl Grant {
         let mut part = kept[left..].iter().cloned();
         let first = part.next()?;
         own.kept.store(left, Ordering::Release);
+        // It may have been lost since the caller looked, and somebody may know it.
+        let is_lost = !kept[left..].iter().all(|lease| lease.is_valid());
+        if own.lost.load(Ordering::Acquire) || is_lost {
+            own.kept.store(kept.len(), Ordering::Release);
+            return None;
+        }
         let token = first.next_token();
         let terms = Terms { lease: first, token, ahead: 0, ..self.terms.clone() };
         let part = Grant::new(terms, part);
@@ -212,12 +222,23 @@ impl Grant {
 
     /// Whether the lock is certainly held now.
     pub fn is_valid(&self) -> bool {
-        self.holds() > 0 && self.leases().all(|lease| lease.is_valid())
+        self.holds() > 0 && !self.is_known_lost(Lease::is_valid)
+    }
+
+    /// Whether one of its leases is not valid, or was not when somebody asked before.
+    fn is_known_lost(&self, is_valid: impl Fn(&Lease) -> bool) -> bool {
+        let Some(more) = &self.more else { return !is_valid(&self.lease) };
+        let was_lost = more.lost.load(Ordering::Acquire);
+        if !was_lost && self.leases().all(|lease| is_valid(lease)) {
+            return false;
+        }
+        more.lost.store(true, Ordering::Release);
+        true
     }
 
     /// Whether all its leases are valid at `now`, which was just read.
     pub fn is_leased_at(&self, now: Instant) -> bool {
-        self.lease.is_valid_at(now) && self.more().iter().all(|lease| lease.is_valid_at(now))
+        !self.is_known_lost(|lease| lease.is_valid_at(now))
     }
 
     /// Resolves when one of its leases is lost, and when the grant has ended.
@@ -228,6 +249,8 @@ impl Grant {
             return;
         }
         or(self.of_any(Lease::lost, |lease| !lease.is_valid()), unharming(end)).await;
+        // Noted for those who ask later.
+        self.is_valid();
     }
 
     /// Resolves when a condition holds for one of its leases. Those that were split off meanwhile do not

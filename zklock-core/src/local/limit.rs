@@ -17,6 +17,7 @@ use crate::base::unharmed::unharmed;
 use crate::coordinator::node::NodeKind;
 use crate::coordinator::operation::Operation;
 use crate::coordinator::request_error::RequestError;
+use crate::coordinator::requests::{Coordinator, Reply};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
@@ -308,6 +309,8 @@ impl Follower {
     async fn run(self) {
         let done = self.tell.closed();
         or(done, async {
+            // The session that read the limit last.
+            let mut read_by = None;
             loop {
                 // The permit is not kept, with which its lane would never be idle.
                 let (lane, ready) = {
@@ -330,7 +333,9 @@ impl Follower {
                         continue;
                     }
                 };
-                match self.look(&generation).await {
+                let session = generation.coordinator().session_id();
+                let is_another = read_by.replace(session).is_some_and(|before| before != session);
+                match self.look(&generation, is_another).await {
                     Ok(()) => {}
                     Err(Setback::Failed(error)) => {
                         let why = error.aside(format!("the limit in {}", self.path));
@@ -361,17 +366,19 @@ impl Follower {
         self.unread.asked.notified().await;
     }
 
-    /// Reads the node, and waits until it may have changed.
-    async fn look(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
+    /// Reads the node, and waits until it may have changed. What `another` session has read may be newer than what
+    /// the server of this one shows, so that has to catch up.
+    async fn look(&self, generation: &Arc<Generation>, another: bool) -> Result<(), Setback> {
         let path = self.path.as_str();
         let watching = generation.watches().take([path]);
         let looked = if watching.is_some() {
-            let looking = generation.coordinator().get_watched(path);
-            let looked = generation.unless_over(looking).await;
+            let read = |server: &dyn Coordinator, path: &str| server.get_watched(path);
+            let looked = generation.unless_over(sent(generation, path, another, read)).await;
             looked.map(|(data, _, watch)| (data, Some(watch)))
         } else {
-            let looking = generation.coordinator().get(path);
-            generation.unless_over(looking).await.map(|(data, _)| (data, None))
+            let read = |server: &dyn Coordinator, path: &str| server.get(path);
+            let looked = generation.unless_over(sent(generation, path, another, read)).await;
+            looked.map(|(data, _)| (data, None))
         };
         match looked {
             Ok((data, watch)) => {
@@ -379,8 +386,11 @@ impl Follower {
                     Some(limit) => {
                         self.now.store(limit, Ordering::Release);
                         *self.unread.why() = None;
-                        self.read.store(true, Ordering::Release);
-                        self.tell.send_replace(limit);
+                        let is_first = !self.read.swap(true, Ordering::AcqRel);
+                        // Whoever waits lists the queue again.
+                        self.tell.send_if_modified(|told| {
+                            std::mem::replace(told, limit) != limit || is_first
+                        });
                     }
                     None => {
                         unharmed(|| {
@@ -422,6 +432,16 @@ impl Follower {
             Err(error) => Err(setback(error)),
         }
     }
+}
+
+/// Sends a read, which shows what the leader knows if it is `synced`.
+fn sent<T: Send + 'static>(
+    generation: &Arc<Generation>,
+    path: &str,
+    synced: bool,
+    read: fn(&dyn Coordinator, &str) -> Reply<T>,
+) -> Reply<T> {
+    if synced { generation.synced(path, read) } else { read(&**generation.coordinator(), path) }
 }
 
 /// The error if the data of the node are not a limit.

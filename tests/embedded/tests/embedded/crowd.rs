@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::driver::{Attempt, Contender, LockDriver};
+use zklock::driver::{Attempt, Contender, Coordinator, LockDriver};
 use zklock::layout::Curator;
 use zklock::{Embedded, LockError, LockOptions, Mode, MutexGuard, Session};
 use zklock_core::coordinator::memory::Op;
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
-use crate::support::{client, contenders, on};
+use crate::support::{client, contenders, on, prompt};
 
 /// Curator's layout, which counts how many names it reads, how often it is asked who holds, and how often
 /// whether other clients count a name.
@@ -184,4 +184,76 @@ async fn those_whose_time_is_over_ask_together_who_holds() {
             asked.iter().filter(|one| one.op == Op::Get && one.path == held.node_path()).count();
         assert!((1..=3).contains(&asked), "{asked} reads for {count} waiters, fair: {fair}");
     }
+}
+
+/// So many nodes of other clients, in their order.
+async fn queued(raw: &dyn Coordinator, count: usize) -> Vec<String> {
+    for path in ["/zklock", "/zklock/a"] {
+        raw.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+    let mut nodes = Vec::new();
+    for _ in 0..count {
+        let path = format!("/zklock/a/{}", Curator.prefix(&Attempt::new(), Mode::Mutex));
+        nodes.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+    }
+    nodes
+}
+
+/// Each process that waits looks again after a session timeout, and where all of them list a long queue, they read the
+/// square of their number.
+#[tokio::test(start_paused = true)]
+async fn time_and_reconnects_make_nobody_list_a_long_queue() {
+    const WHILE: Duration = Duration::from_secs(45);
+    for (count, is_listed) in [(60, false), (20, true)] {
+        let (store, session) = prompt();
+        let raw = client(&store).await;
+        let nodes = queued(&*raw, count).await;
+        let mutex = session.mutex("a").unwrap();
+        let waiting = crate::spawn(async move { mutex.acquire().await });
+        tokio::time::sleep(20 * ANSWER).await;
+        store.record();
+        tokio::time::sleep(WHILE).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().id);
+        faults.disconnect();
+        faults.reconnect();
+        tokio::time::sleep(20 * ANSWER).await;
+        let asked = store.recorded();
+        let lists_of_all = asked.iter().filter(|one| one.op == Op::Children).count();
+        assert!(if is_listed { lists_of_all >= 5 } else { lists_of_all == 0 }, "{lists_of_all}");
+        // It goes on looking at what it waits for: the one before the last.
+        let reads = asked.iter().filter(|one| one.path == nodes[count - 2]).count();
+        assert!((4..=20).contains(&reads), "{reads}");
+        store.record();
+        raw.delete(&nodes[count - 2]).await.unwrap();
+        tokio::time::sleep(20 * ANSWER).await;
+        assert!(lists(&store) > 0 && !waiting.is_finished());
+        for node in nodes.iter().filter(|node| **node != nodes[count - 2]) {
+            raw.delete(node).await.unwrap();
+        }
+        assert!(waiting.await.unwrap().unwrap().is_valid());
+    }
+}
+
+/// No watch tells it that somebody has deleted its node, or that the holder is another one.
+#[tokio::test(start_paused = true)]
+async fn who_waits_far_behind_notices_what_no_watch_tells() {
+    let (store, session) = prompt();
+    let raw = client(&store).await;
+    let nodes = queued(&*raw, 60).await;
+    let mutex = session.mutex("a").unwrap();
+    let waiting = crate::spawn(async move { mutex.acquire().await });
+    tokio::time::sleep(20 * ANSWER).await;
+    store.record();
+    // Who is asked for at a deadline is the present holder.
+    raw.delete(&nodes[0]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(lists(&store), 1);
+    let own = contenders(&store, "/zklock/a").await.into_iter();
+    let own = own.map(|name| format!("/zklock/a/{name}")).find(|path| !nodes.contains(path));
+    raw.delete(&own.clone().unwrap()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let now = contenders(&store, "/zklock/a").await;
+    assert_eq!(now.len(), 60, "it queued up again");
+    assert!(!now.iter().any(|name| own.as_ref().unwrap().ends_with(name)));
+    waiting.abort();
 }

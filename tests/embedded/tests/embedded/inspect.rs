@@ -679,7 +679,9 @@ async fn who_waits_for_a_semaphore_without_permits_is_seen() {
 async fn permits_of_kazoo_are_seen_whatever_the_data_say_and_who_waits_without_them() {
     let (store, session) = store();
     let raw = client(&store).await;
-    for (path, data) in [("", ""), ("/a", "none"), ("/b", "1"), ("/b/color", ""), ("/b-__lock__", "")] {
+    for (path, data) in
+        [("", ""), ("/a", "none"), ("/b", "1"), ("/b/color", ""), ("/b-__lock__", "")]
+    {
         raw.create(&format!("/zklock{path}"), data.as_bytes(), NodeKind::Persistent).await.unwrap();
     }
     for node in ["a/0123456789abcdef0123456789abcdef", "a/f123456789abcdef0123456789abcdef"] {

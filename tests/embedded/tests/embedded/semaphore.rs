@@ -357,6 +357,46 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     );
 }
 
+/// Who waits where the limit is in a node asks no more than where it is a number.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_lists_the_queue_only_if_the_limit_is_another_one() {
+    let mut asked = Vec::new();
+    for in_a_node in [false, true] {
+        let (store, session) = store();
+        let semaphore = if in_a_node {
+            session.semaphore_with_limit_at("a", "limits/a", 1).unwrap()
+        } else {
+            session.semaphore("a", 1).unwrap()
+        };
+        let _held = semaphore.acquire().await.unwrap();
+        settle().await;
+        store.record();
+        let waiting = crate::spawn(async move { semaphore.acquire().await.map(drop) });
+        // As long as several looks at the limit take.
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        assert!(!waiting.is_finished());
+        let lists = store.recorded().iter().filter(|one| one.op == Op::Children).count();
+        asked.push(lists);
+        waiting.abort();
+    }
+    assert_eq!(asked[0], asked[1]);
+}
+
+/// What one session has read, the server of the next one may not know yet.
+#[tokio::test(start_paused = true)]
+async fn another_session_reads_a_limit_once_its_server_has_caught_up() {
+    let (store, session) = store();
+    let semaphore = session.semaphore_with_limit_at("a", "limits/a", 1).unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    settle().await;
+    store.record();
+    store.faults(session.zookeeper_session().unwrap().id).expire();
+    settle().await;
+    let asked = store.recorded();
+    let of_limit = asked.iter().filter(|one| one.path == "/zklock/limits/a").map(|one| one.op);
+    assert_eq!(of_limit.collect::<Vec<_>>(), [Op::Sync, Op::Get]);
+}
+
 /// Whoever lowers a limit asks them to let go.
 #[tokio::test(start_paused = true)]
 async fn who_holds_beyond_a_lowered_limit_is_shown_and_asked() {

@@ -1,9 +1,12 @@
 use std::cell::Cell;
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_lite::future::poll_once;
 
 use crate::base::options::LockOptions;
+use crate::coordinator::connector::Connector as _;
+use crate::coordinator::memory::Embedded;
 use crate::session::handle::Session;
 
 thread_local! {
@@ -31,5 +34,25 @@ async fn of_a_thousand_holders_an_acquire_keeps_those_that_are_its_caller() {
         assert!(poll_once(&mut waiting).await.is_none());
         assert_eq!(KEPT.get() - before, 1, "fair: {fair}");
         drop((own, theirs));
+    }
+}
+
+/// It is lost between the caller's look and the split.
+#[tokio::test(start_paused = true)]
+async fn of_permits_of_which_one_is_lost_no_part_makes_the_rest_valid_again() {
+    for was_asked in [true, false] {
+        let store = Embedded::new();
+        let session = Session::embedded_builder(&store).open().unwrap();
+        let three = session.semaphore("a", 3).unwrap().acquire_many(3).await.unwrap();
+        let (grant, view) = (&three.grant, three.view());
+        let raw = store.connector(Duration::from_secs(60)).connect().await.unwrap();
+        let last = grant.leases().last().unwrap().clone();
+        raw.delete(last.path()).await.unwrap();
+        while last.is_valid() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!was_asked || !view.is_valid());
+        assert!(grant.split(1).is_none(), "asked before: {was_asked}");
+        assert!(!view.is_valid() && grant.leases().count() == 3);
     }
 }
