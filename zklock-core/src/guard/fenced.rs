@@ -113,7 +113,8 @@ impl Fenced<'_> {
     /// the write may have been applied, or may be until the lock is released: its node is deleted then, and not
     /// handed on within the process, so that nothing is written while the next caller holds the lock. Of readers that
     /// share a node, that counts when the last of them releases; of a writer that is downgraded, before readers enter
-    /// beside it.
+    /// beside it. Calls that are nested in one scope share its grant: what one of them wrote may be applied while
+    /// another one has its turn, and a view of one may write until the outermost guard is released.
     pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
         let to = ZnodePath::new(path)?.as_str().to_owned();
         self.write(path, Operation::Set { path: to, data: data.to_vec() }).await

@@ -364,3 +364,23 @@ async fn a_value_that_cannot_be_is_refused_with_what_can() {
     let told = "a: `hold_at_most` (10s) must not be shorter than `hold_at_least` (10s 1ms)";
     assert_eq!(error.to_string(), told);
 }
+
+/// As in a stream that nobody reads: the grant waits for whoever asked for it, also when its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_kept_and_not_polled_holds_what_it_is_granted() {
+    let (store, session) = prompt();
+    let at_most = LockOptions::new().hold_at_most(Duration::from_secs(5));
+    let mutex = session.mutex("a").unwrap().with_options(at_most);
+    let held = mutex.acquire().await.unwrap();
+    let mut kept = pin!(mutex.acquire());
+    let waits = poll_fn(|cx| Poll::Ready(kept.as_mut().poll(cx).is_pending())).await;
+    assert!(waits);
+    drop(held);
+    sleep(Duration::from_secs(60)).await;
+    let other = on(&store).mutex("a").unwrap();
+    assert!(other.try_acquire().await.unwrap_err().is_busy());
+    let guard = kept.await.unwrap();
+    assert!(!guard.is_valid());
+    assert!(guard.release().await.unwrap_err().is_held_too_long());
+    assert!(other.try_acquire().await.unwrap().is_valid());
+}

@@ -369,11 +369,12 @@ async fn a_waiter_lists_the_queue_only_if_the_limit_is_another_one() {
             session.semaphore("a", 1).unwrap()
         };
         let _held = semaphore.acquire().await.unwrap();
-        settle().await;
+        // So that it does not look at the same time as whoever reads the limit.
+        tokio::time::sleep(Duration::from_secs(3)).await;
         store.record();
         let waiting = crate::spawn(async move { semaphore.acquire().await.map(drop) });
-        // As long as several looks at the limit take.
-        tokio::time::sleep(Duration::from_secs(45)).await;
+        // The limit is read again meanwhile, after 10 s.
+        tokio::time::sleep(Duration::from_secs(9)).await;
         assert!(!waiting.is_finished());
         let lists = store.recorded().iter().filter(|one| one.op == Op::Children).count();
         asked.push(lists);
