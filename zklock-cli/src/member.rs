@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::text::printable;
-use crate::words::{admin, host, is_refusal, whole, word, word_from};
+use crate::words::{admin, host, is_refusal, of_line, whole, word, word_from};
 
 /// A server, as it tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +82,7 @@ async fn otherwise(at: &str, why: String) -> Result<Member, String> {
 
 /// Reads lines such as `serverId=1`, and `server.3=zk3:2888:3888:observer;0.0.0.0:2181` of each member.
 fn of_conf(said: &str) -> Option<Member> {
-    let value =
-        |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let value = |name: &str| of_line(said, name);
     let own: u64 = value("serverId")?.trim().parse().ok()?;
     if value("quorumPort").is_none() {
         return Some(Member::Alone);

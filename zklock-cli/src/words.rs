@@ -138,10 +138,47 @@ async fn exchange(server: &str, request: &str) -> std::io::Result<(String, Strin
     Ok((at, String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// Asks the AdminServer.
+/// Asks the AdminServer of a server. Of several servers with one address, at most one has that which answers there.
 pub(crate) async fn admin(server: &str, command: &str) -> Result<Value, String> {
+    let (whose, said) = tokio::join!(ask_admin(server, "configuration"), word(server, "conf"));
+    let whose = whose?;
+    if !is_of(&whose, server, said.ok().and_then(|said| identity(&said))) {
+        return Err(format!("the AdminServer on its port {} is not its own", admin_port()));
+    }
+    match command {
+        "configuration" => Ok(whose),
+        _ => ask_admin(server, command).await,
+    }
+}
+
+/// Whether the AdminServer that tells this configuration is that of the server, which may have told its number and port
+/// itself. Otherwise the port tells it at which it is reached, unless that speaks TLS: it is not told then.
+fn is_of(whose: &Value, server: &str, itself: Option<(u64, u64)>) -> bool {
+    let port = whose["client_port"].as_u64();
+    match itself {
+        Some(itself) => whose["server_id"].as_u64().zip(port) == Some(itself),
+        None if over_tls() => true,
+        None => {
+            let reached = server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+            reached.is_some() && reached == port
+        }
+    }
+}
+
+/// Reads the number and the port of a server, as it knows them: it may be reached at another one.
+fn identity(said: &str) -> Option<(u64, u64)> {
+    let value = |name: &str| of_line(said, name)?.trim().parse().ok();
+    Some((value("serverId")?, value("clientPort")?))
+}
+
+fn admin_port() -> String {
+    env::var("ZKLOCK_ADMIN_PORT").unwrap_or_else(|_| ADMIN_PORT.to_owned())
+}
+
+/// Asks the AdminServer at the address of a server, whose ever it is.
+async fn ask_admin(server: &str, command: &str) -> Result<Value, String> {
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-    let port = env::var("ZKLOCK_ADMIN_PORT").unwrap_or_else(|_| ADMIN_PORT.to_owned());
+    let port = admin_port();
     let request = format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     let said = exchange(&format!("{host}:{port}"), &request).await;
     let body = said.ok().and_then(|(_, said)| Some(said.split_once("\r\n\r\n")?.1.to_owned()));
@@ -216,8 +253,7 @@ pub(crate) async fn settings(server: &str) -> Result<Settings, String> {
 }
 
 fn of_conf(said: &str) -> Option<Settings> {
-    let value =
-        |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let value = |name: &str| of_line(said, name);
     let time = |name: &str| value(name)?.parse().ok().map(Duration::from_millis);
     Some(Settings {
         tick: time("tickTime")?,
@@ -225,6 +261,11 @@ fn of_conf(said: &str) -> Option<Settings> {
         longest: time("maxSessionTimeout")?,
         observes: value("peerType").and_then(|own| own.parse().ok()) == Some(OBSERVER),
     })
+}
+
+/// The value of a line of `conf`.
+pub(crate) fn of_line<'s>(said: &'s str, name: &str) -> Option<&'s str> {
+    said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn of_configuration(told: &Value) -> Option<Settings> {
@@ -323,6 +364,22 @@ mod tests {
         assert_eq!(of_admin(&told), None);
         // One without clients tells so.
         assert_eq!(of_cons("\n"), Some(Vec::new()));
+    }
+
+    /// Servers of one machine, or behind one address, share a host, and so the port of an AdminServer.
+    #[test]
+    fn the_admin_server_of_another_server_is_not_believed() {
+        let whose = serde_json::json!({ "server_id": 2, "client_port": 2181 });
+        let of = |server: &str, conf: &str| is_of(&whose, server, identity(conf));
+        // It tells itself who it is, whatever port leads to it.
+        assert!(of("zk:2182", "clientPort=2181\nserverId=2\n"));
+        assert!(!of("zk:2181", "clientPort=2181\nserverId=1\n"));
+        // These belong to no ensemble.
+        assert!(!of("zk:2181", "clientPort=2182\nserverId=2\n"));
+        // It does not tell it.
+        assert!(of("[::1]:2181", "") && !of("[::1]:2182", "") && !of("zk", ""));
+        let untold = serde_json::json!({ "error": SERVES_NOT_AT_ALL });
+        assert!(!is_of(&untold, "zk:2181", None) && !is_of(&untold, "zk", None));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the servers tell, and how long `why` waits for them.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::spawn;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use zklock_test_support::{
-    Action, Control, CreateMode, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper,
+    Action, Control, CreateMode, Ensemble, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper,
 };
 
 use crate::doctor::examine;
@@ -40,7 +42,7 @@ fn a_server_that_tells_no_connections_is_named() {
     assert_eq!(why["problems"].as_array().unwrap().len(), 0);
 }
 
-/// One with an AdminServer on this port.
+/// One with an AdminServer on this port, which allows no four-letter word but `srvr`.
 fn administered(port: &str) -> zklock_test_support::Builder {
     // What Debian's ZooKeeper does not name among its jars.
     let jars = ["servlet-api.jar", "jetty9-util-ajax.jar"].map(|jar| Path::new(JARS).join(jar));
@@ -75,14 +77,62 @@ fn the_admin_server_tells_the_connections_as_well() {
     }
 }
 
+/// The server of a machine to which its AdminServer belongs: the first that took the port.
+fn administrated<'e>(ensemble: &'e Ensemble, port: &str) -> &'e ZooKeeper {
+    until("the AdminServer tells whose it is", || {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).ok()?;
+        stream.write_all(b"GET /commands/configuration HTTP/1.0\r\n\r\n").ok()?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).ok()?;
+        let told: Value = serde_json::from_str(said.split_once("\r\n\r\n")?.1).ok()?;
+        let of = |server: &&ZooKeeper| told["client_port"] == server.port();
+        ensemble.servers().iter().find(of)
+    })
+}
+
+/// Servers of one machine that say who they are, and of which only an AdminServer tells who is connected.
+#[test]
+fn the_admin_server_of_another_server_says_of_no_holder_that_it_is_gone() {
+    let reserved = ReservedPort::reserve();
+    let port = reserved.number().to_string();
+    let words = ("zookeeper.4lw.commands.whitelist", "srvr,conf");
+    let ensemble = administered(&port).java_property(words.0, words.1).ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "others");
+    let own = administrated(&ensemble, &port);
+    let other = ensemble.servers().iter().find(|server| server.port() != own.port()).unwrap();
+    let _holders =
+        [(own, "a"), (other, "b")].map(|(at, lock)| scene.by(&at.addr()).holder("30s", &[lock]));
+    let why = |lock: &str| -> Value {
+        let mut why = scene.command("zklock");
+        why.args(["why", lock, "--json", "--within", "20s"]).env("ZKLOCK_ADMIN_PORT", &port);
+        let value = serde_json::from_slice(&why.output().unwrap().stdout).unwrap();
+        println!("{value}");
+        value
+    };
+    assert_eq!(why("a")["holders"][0]["session"]["state"], "connected");
+    let why = why("b");
+    let session = &why["holders"][0]["session"];
+    assert_eq!((&session["state"], &why["problems"]), (&"unknown".into(), &Value::Array(vec![])));
+    let told = session["why"].as_str().unwrap();
+    assert!(told.contains(&format!("the AdminServer on its port {port} is not its own")), "{told}");
+    let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
+    let says = |code: &str| {
+        checks.iter().find(|check| check["code"] == code).unwrap()["says"].as_str().unwrap()
+    };
+    for server in ensemble.servers() {
+        let refuses = says("words").contains(&format!("{} does not allow cons", server.addr()));
+        assert_eq!(refuses, server.port() != own.port(), "{checks:?}");
+    }
+    assert!(says("digests").starts_with("1 of 3 servers tell"), "{checks:?}");
+}
+
 /// Who counts its digest mismatches twice has a majority of its own.
 #[test]
 fn two_names_of_a_server_have_one_vote_also_where_only_its_admin_server_tells() {
     let reserved = ReservedPort::reserve();
     let port = reserved.number().to_string();
-    // One of them has the port, and answers for the others of this machine.
     let ensemble = administered(&port).ensemble(3);
-    let one = ensemble.server(0);
+    let one = administrated(&ensemble, &port);
     let scene = Scene::at(&format!("{},localhost:{}", one.addr(), one.port()), "names");
     let says = until("it tells its digests", || {
         let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
@@ -92,7 +142,7 @@ fn two_names_of_a_server_have_one_vote_also_where_only_its_admin_server_tells() 
     assert!(says.starts_with("1 of 1 servers tell"), "{says}");
 }
 
-/// The AdminServer of a machine is asked for each server there, and answers for one of them.
+/// The AdminServer of a machine is asked for each server there, and is that of one of them.
 #[test]
 fn servers_of_one_machine_are_not_taken_for_one_where_only_an_admin_server_tells() {
     let reserved = ReservedPort::reserve();
