@@ -64,24 +64,19 @@ impl Life {
                 }
             }
         }
+        let unknown = || unknown.map(Gap::Untold).or_else(|| gap_of(views));
         let Some((heard, at_least, view, found)) = latest else {
-            let unknown = unknown.map(Gap::Untold).or_else(|| gap_of(views));
-            return match unknown {
-                Some(Gap::Untold(why)) => Life::Unknown { why },
-                Some(Gap::Unasked(why)) => Life::Unasked { why },
-                None => Life::Alone,
-            };
+            return unknown().map_or(Life::Alone, |gap| gap.life(""));
         };
         let server = view.server.clone();
         let (from, timeout) = (found.from.clone(), found.timeout);
         let life = Life::Connected { server, from, timeout, heard, at_least };
-        // It may have moved to a server that was not asked.
-        match life.is_silent(one).then(|| gap_of(views)).flatten() {
-            Some(Gap::Unasked(why)) => {
-                let why = format!("{} last heard of it {} ago; {why}", view.server, span(heard));
-                Life::Unasked { why }
+        // It may have moved to a server that does not tell, or that was not asked.
+        match life.is_silent(one).then(unknown).flatten() {
+            Some(gap) => {
+                gap.life(&format!("{} last heard of it {} ago; ", view.server, span(heard)))
             }
-            _ => life,
+            None => life,
         }
     }
 
@@ -102,6 +97,16 @@ impl Life {
                 *heard > if zklock { *timeout / 3 } else { *timeout / 2 }
             }
             _ => false,
+        }
+    }
+}
+
+impl Gap {
+    /// What is known for certain with it.
+    fn life(self, heard: &str) -> Life {
+        match self {
+            Gap::Untold(why) => Life::Unknown { why: format!("{heard}{why}") },
+            Gap::Unasked(why) => Life::Unasked { why: format!("{heard}{why}") },
         }
     }
 }
@@ -199,11 +204,16 @@ mod tests {
         // Two names of one server.
         let twice = [view(1, None), view(1, None), view(2, None)];
         assert!(matches!(Life::of(&one, &twice), Life::Unasked { .. }));
-        // One that does not say who it is may be the third.
-        let mut untold = all(None);
-        untold[2].place.member = Err("silent".to_owned());
-        let why = "zk3:2181: silent".to_owned();
-        assert_eq!(Life::of(&one, &untold), Life::Unknown { why });
+        // One that does not say who it is may be the third, and one that does not tell its connections may have it.
+        for (ago, heard) in [(None, ""), (Some(3_000), "zk1:2181 last heard of it 3.0 s ago; ")] {
+            let why = format!("{heard}zk3:2181: silent");
+            let mut untold = all(ago);
+            untold[2].place.member = Err("silent".to_owned());
+            assert_eq!(Life::of(&one, &untold), Life::Unknown { why: why.clone() });
+            let mut untold = all(ago);
+            untold[2].connections = Err("silent".to_owned());
+            assert_eq!(Life::of(&one, &untold), Life::Unknown { why });
+        }
     }
 
     #[tokio::test]
