@@ -27,9 +27,13 @@ pub(super) struct Seen {
     /// The locks, as JSON, and a number that changes with them.
     pub(super) state: Arc<str>,
     pub(super) number: u64,
-    /// When that was, and why it may be old, as JSON.
-    pub(super) look: Arc<str>,
+    /// When that was, and why it may be old.
+    last: Option<SystemTime>,
+    pub(super) trouble: Option<Arc<str>>,
+    /// When that was told.
     at: Option<Instant>,
+    /// Whether nobody has looked since.
+    paused: bool,
 }
 
 pub(super) struct Looker {
@@ -61,7 +65,7 @@ impl Looker {
     /// What is seen from now on, for as long as this is kept.
     pub(super) fn follow(&self) -> watch::Receiver<Seen> {
         let mut seen = self.seen.subscribe();
-        // What was seen before nobody looked is better than nothing, and is marked as old.
+        // What was seen before nobody looked is better than nothing, and is told as such.
         seen.mark_changed();
         self.wanted.notify_one();
         seen
@@ -70,6 +74,19 @@ impl Looker {
     /// Looks again at once.
     pub(super) fn look_again(&self) {
         self.changed.notify_one();
+    }
+
+    /// The present time, when ZooKeeper answered last, and why that may be old, as JSON. Nothing before that is known.
+    pub(super) fn told(&self, seen: &Seen) -> Option<String> {
+        seen.at?;
+        let paused = seen.paused.then_some("Nobody looked at the locks");
+        let told = json!({
+            "at": moment(now()),
+            "seen": seen.last.map(moment),
+            "trouble": seen.trouble.as_deref().or(paused),
+            "interval_ms": millis(self.interval),
+        });
+        Some(json_text(&told))
     }
 
     /// What is seen within an interval, or the trouble that there is.
@@ -91,6 +108,7 @@ impl Looker {
         let mut took = Duration::ZERO;
         loop {
             while self.seen.receiver_count() == 0 {
+                self.pause();
                 self.wanted.notified().await;
             }
             let begin = Instant::now();
@@ -147,14 +165,17 @@ impl Looker {
     }
 
     fn tell(&self, last: Option<SystemTime>, trouble: Option<&str>) {
-        let look = json!({
-            "at": moment(now()),
-            "seen": last.map(moment),
-            "trouble": trouble,
-            "interval_ms": millis(self.interval),
-        });
         self.seen.send_modify(|seen| {
-            (seen.look, seen.at) = (json_text(&look).into(), Some(Instant::now()))
+            (seen.last, seen.trouble) = (last, trouble.map(Arc::from));
+            (seen.at, seen.paused) = (Some(Instant::now()), false);
+        });
+    }
+
+    /// Whoever comes next is told that this is old.
+    fn pause(&self) {
+        self.seen.send_if_modified(|seen| {
+            seen.paused = true;
+            false
         });
     }
 }

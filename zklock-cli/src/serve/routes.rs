@@ -14,6 +14,7 @@ use axum::{Router, middleware};
 use futures_lite::{Stream, stream};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::args::czxid;
 use crate::breaks::told;
@@ -27,6 +28,9 @@ use crate::text::json_text;
 
 /// A connection without news is kept open by so little.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// So often the page hears that it is still told what is seen: after ten seconds without it, it takes the connection for
+/// one that was cut.
+const TELL_EVERY: Duration = Duration::from_secs(4);
 
 /// What the routes share.
 #[derive(Clone)]
@@ -72,21 +76,25 @@ async fn events(
     let room = room.map_err(|_| {
         refusal(StatusCode::SERVICE_UNAVAILABLE, "as many follow already as may at the same time")
     })?;
-    let follow = (shared.looker.follow(), 0, Vec::new(), room);
-    let events = stream::unfold(follow, async |(mut seen, mut shown, mut next, room)| {
+    let looker = shared.looker;
+    let follow = (looker.follow(), looker, 0, Vec::new(), room);
+    let events = stream::unfold(follow, async |(mut all, looker, mut shown, mut next, room)| {
         while next.is_empty() {
-            seen.changed().await.ok()?;
-            let Seen { state, number, look, .. } = seen.borrow_and_update().clone();
+            // A look may last for longer.
+            if let Ok(changed) = timeout(TELL_EVERY, all.changed()).await {
+                changed.ok()?;
+            }
+            let seen = all.borrow_and_update().clone();
             // The last one goes first.
-            if !look.is_empty() {
+            if let Some(look) = looker.told(&seen) {
                 next.push(Event::default().event("look").data(look));
             }
-            if number != shown {
-                shown = number;
-                next.push(Event::default().event("state").data(state));
+            if seen.number != shown {
+                shown = seen.number;
+                next.push(Event::default().event("state").data(seen.state));
             }
         }
-        Some((Ok(next.pop()?), (seen, shown, next, room)))
+        Some((Ok(next.pop()?), (all, looker, shown, next, room)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
@@ -97,8 +105,7 @@ fn as_json(text: impl Into<String>) -> Response {
 
 /// Fails with what is wrong, unless ZooKeeper answered.
 fn answered(seen: Seen) -> Result<Seen, Refusal> {
-    let look: Value = serde_json::from_str(&seen.look).unwrap_or_default();
-    match look["trouble"].as_str() {
+    match seen.trouble.as_deref() {
         Some(trouble) => Err(refusal(StatusCode::SERVICE_UNAVAILABLE, trouble)),
         None => Ok(seen),
     }

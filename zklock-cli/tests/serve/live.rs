@@ -1,9 +1,9 @@
 //! What it shows while something happens.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{Action, Matcher, OpCode, Proxy, ZooKeeper};
 
 use crate::bed::{Bed, TWO, until};
 use crate::client::{SERVE, Server};
@@ -62,6 +62,56 @@ fn it_goes_on_after_a_restart_of_zookeeper() {
     server.events().lock("a", |lock| lock["free_since"].is_string());
 }
 
+/// Whoever comes first sees an old state as such, and its times go on by the present time.
+#[test]
+fn what_was_seen_before_nobody_looked_is_told_as_old() {
+    let bed = Bed::new("returns");
+    let zookeeper = ZooKeeper::start();
+    let proxy = Proxy::start(zookeeper.socket_addr());
+    let server = Server::run(bed.zklock_at(&proxy.addr(), &SERVE));
+    server.events().next("state", |_| true);
+    until_nobody_looks(&zookeeper);
+    let silent = proxy.on(list_reply(), Action::Drop);
+    let before = now();
+    let mut events = server.events();
+    let look = events.next("look", |_| true);
+    let told = |field: &str| humantime::parse_rfc3339(look[field].as_str().unwrap()).unwrap();
+    assert_eq!(look["trouble"], "Nobody looked at the locks", "{look}");
+    // Of both, a part of a millisecond is left out.
+    assert!(told("at") + Duration::from_millis(1) > before && told("seen") < before, "{look}");
+    silent.release();
+    let look = events.next("look", |look| look["trouble"].is_null());
+    assert!(humantime::parse_rfc3339(look["seen"].as_str().unwrap()).unwrap() > before, "{look}");
+}
+
+/// The page takes ten seconds without a word for a connection that is cut.
+#[test]
+fn long_looks_leave_no_browser_without_a_word() {
+    let bed = Bed::new("long");
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let _slow = proxy.on(list_reply(), Action::Delay(Duration::from_secs(5)));
+    let mut serve = bed.zklock_at(&proxy.addr(), &SERVE);
+    // Long enough that a list may take so long.
+    let server = Server::run({
+        serve.env("ZKLOCK_SESSION_TIMEOUT", "36s");
+        serve
+    });
+    let mut events = server.events();
+    events.next("look", |look| look["trouble"].is_null());
+    let begin = Instant::now();
+    let next = events.next("look", |_| true);
+    assert!(begin.elapsed() < Duration::from_secs(8), "{next} after {:?}", begin.elapsed());
+}
+
+fn list_reply() -> Matcher {
+    Matcher::reply(OpCode::GetChildren).or(OpCode::GetChildren2)
+}
+
+#[allow(clippy::disallowed_methods, reason = "it is compared with what is told to people")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
 #[test]
 fn it_begins_without_zookeeper_and_says_so() {
     let bed = Bed::new("without");
@@ -90,7 +140,13 @@ fn ten_browsers_cost_as_much_as_one_and_none_costs_nothing() {
     let (one, ten) = (packets(1), packets(10));
     println!("one browser: {one} packets, ten: {ten}");
     assert!(one > 50 && ten < 2 * one, "{one} {ten}");
-    // The server learns that a browser is gone when it sends the next time.
+    until_nobody_looks(&zookeeper);
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+/// The server learns that a browser is gone when it sends the next time.
+fn until_nobody_looks(zookeeper: &ZooKeeper) {
     until("there are no browsers", || {
         let before = zookeeper.packets_received();
         sleep(Duration::from_secs(2));
@@ -98,6 +154,4 @@ fn ten_browsers_cost_as_much_as_one_and_none_costs_nothing() {
         println!("no browser: {none} packets");
         (none < 20).then_some(())
     });
-    process.kill().unwrap();
-    process.wait().unwrap();
 }

@@ -469,7 +469,7 @@ function open() {
 
 function tick() {
   if (document.hidden) return;
-  // A connection that was cut without a word: the server says something at each look.
+  // A connection that was cut without a word: the server says something every four seconds.
   const silent = Math.max(10000, 5 * (look?.interval_ms ?? 0));
   if (heard && Date.now() - heard > silent && !cut) {
     cut = heard;
