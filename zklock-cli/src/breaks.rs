@@ -8,23 +8,32 @@ use zklock::{ContenderInfo, LockError, Session, Site};
 use crate::args::Break;
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::{line, say};
-use crate::parts::head_and_while;
+use crate::parts::{all_wait, head_and_while};
 use crate::server::connect;
 use crate::text::json_text;
 
 /// Deletes one exact node, after a question.
 pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
     let session = connect().await?;
-    let mut deleted = false;
-    if let Some((site, one)) = find(&session, &wanted.name, &wanted.node, wanted.czxid).await? {
-        if !wanted.yes {
-            say(&line(&one))?;
-            if !is_sure()? {
-                session.close().await;
-                say("nothing is deleted")?;
-                return Ok(PROBLEM);
-            }
+    let look = async || find(&session, &wanted.name, &wanted.node, wanted.czxid).await;
+    let mut found = look().await?;
+    let mut shown: Option<ContenderInfo> = None;
+    while let Some((_, one)) = &found
+        && !wanted.yes
+        && !shown.is_some_and(|shown| is_as_before(&shown, one))
+    {
+        say(&line(one))?;
+        if !is_sure()? {
+            session.close().await;
+            say("nothing is deleted")?;
+            return Ok(PROBLEM);
         }
+        // Whoever is asked may take their time, in which a waiter comes to hold the lock.
+        shown = Some(one.clone());
+        found = look().await?;
+    }
+    let mut deleted = false;
+    if let Some((site, one)) = found {
         deleted = site.break_holder(&one).await?;
     }
     session.close().await;
@@ -36,6 +45,12 @@ pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
     Ok(if deleted { 0 } else { PROBLEM })
 }
 
+/// Whether a contender holds the lock, or waits for it, as when it was shown. A new holder tells its grant a moment later.
+fn is_as_before(shown: &ContenderInfo, one: &ContenderInfo) -> bool {
+    let granted = &shown.owner.granted;
+    shown.holds == one.holds && (granted.is_none() || *granted == one.owner.granted)
+}
+
 /// The contender with this node, and the queue in which it is.
 pub(crate) async fn find(
     session: &Session,
@@ -44,7 +59,11 @@ pub(crate) async fn find(
     czxid: u64,
 ) -> Result<Option<(Site, ContenderInfo)>, LockError> {
     for site in session.sites(name).await? {
-        if let Some(one) = find_in(&site, node, czxid).await? {
+        if let Some(mut one) = find_in(&site, node, czxid).await? {
+            // As it is shown elsewhere.
+            if site.is_inner() {
+                all_wait(std::slice::from_mut(&mut one));
+            }
             return Ok(Some((site, one)));
         }
     }
@@ -82,6 +101,22 @@ fn is_sure() -> Result<bool, Failure> {
 mod tests {
     use super::*;
     use crate::parts::tests::Seven;
+
+    #[tokio::test]
+    async fn only_what_was_shown_is_deleted_without_another_question() {
+        let one = Seven::new().await.queue.remove(0);
+        let like = |holds: bool, granted: Option<&str>| {
+            let mut one = one.clone();
+            (one.holds, one.owner.granted) = (holds, granted.map(str::to_owned));
+            one
+        };
+        let holds = like(true, Some("a"));
+        assert!(is_as_before(&holds, &holds) && is_as_before(&like(true, None), &holds));
+        // A waiter got the lock, and a holder handed it on or has none any more.
+        assert!(!is_as_before(&like(false, None), &like(true, None)));
+        assert!(!is_as_before(&holds, &like(true, Some("b"))));
+        assert!(!is_as_before(&holds, &like(false, Some("a"))));
+    }
 
     #[tokio::test]
     async fn a_node_is_found_wherever_it_is_in_the_queue() {

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::args::czxid;
 use crate::breaks::told;
-use crate::serve::breaking::{self, Wanted};
+use crate::serve::breaking::{self, Broken, Wanted};
 use crate::serve::connection::Peer;
 use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
@@ -182,15 +182,24 @@ async fn break_node(
     let czxid = czxid(&field("czxid")?);
     let czxid =
         czxid.map_err(|why| refusal(StatusCode::BAD_REQUEST, format!("\"czxid\": {why}")))?;
+    let held = match &wanted["holds"] {
+        Value::Null => None,
+        Value::Bool(held) => Some(*held),
+        _ => return Err(refusal(StatusCode::BAD_REQUEST, "\"holds\" is no boolean")),
+    };
     let looker = &shared.looker;
     if !looker.history(|history| history.knows(&name)) {
         return Err(unknown(&name));
     }
     let breaking = breaking::break_node(
         looker.clone(),
-        Wanted { from: peer.from, name: name.clone(), node, czxid },
+        Wanted { from: peer.from, name: name.clone(), node, czxid, held },
     );
-    let deleted = breaking.await;
-    let deleted = deleted.map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))?;
-    Ok(as_json(json_text(&told(&name, deleted))))
+    let broken = breaking.await;
+    let broken = broken.map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))?;
+    if let Broken::Differs { holds } = broken {
+        let does = if holds { "it holds the lock now" } else { "it does not hold the lock now" };
+        return Err(refusal(StatusCode::CONFLICT, format!("{does}: look at it again")));
+    }
+    Ok(as_json(json_text(&told(&name, matches!(broken, Broken::Deleted)))))
 }

@@ -1,6 +1,6 @@
 //! `show`, `ls`, `why`, `break` and `revoke`.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -352,6 +352,33 @@ fn a_node_is_deleted_after_a_question() {
     assert_eq!(answer(&czxid, b"y\n"), Some(0));
     assert_eq!(holder.wait().unwrap().code(), Some(124));
     assert_eq!(answer(&czxid, b"y\n"), Some(1));
+}
+
+/// The answer to a question about a waiter is none about a holder.
+#[test]
+fn a_node_that_came_to_hold_the_lock_meanwhile_is_asked_about_again() {
+    let bed = Bed::new("meanwhile");
+    let [first, second] = [0, 1].map(|number| {
+        let (mut client, name) = (raw(), CURATORS.trim_end_matches('0'));
+        let node = format!("{name}{number:010}");
+        make(&mut client, &bed.path(&format!("a/{node}")), b"10.0.0.7", CreateMode::Ephemeral);
+        (client, node)
+    });
+    let why: serde_json::Value =
+        serde_json::from_str(&said(&bed, &["why", "a", "--json"]).0).unwrap();
+    let czxid = why["waiters"][0]["czxid"].as_str().unwrap();
+    let breaks = ["break", "a", "--node", &second.1, "--czxid", czxid];
+    let mut asking = bed.zklock(&breaks).stdin(Stdio::piped()).spawn().unwrap();
+    let mut shown = BufReader::new(asking.stdout.take().unwrap()).lines();
+    let mut next = || shown.next().unwrap().unwrap();
+    let does = next();
+    assert!(does.starts_with("waits mutex "), "{does}");
+    first.0.close().unwrap();
+    asking.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    let rest = [next(), next()];
+    assert!(rest[0].starts_with("holds mutex ") && rest[1] == "nothing is deleted", "{rest:?}");
+    assert_eq!(asking.wait().unwrap().code(), Some(1));
+    assert_eq!(bed.nodes("a").len(), 1);
 }
 
 /// Follows the only holder of a lock, asks it to release the lock, and deletes its node.

@@ -88,6 +88,26 @@ fn only_who_has_the_token_breaks_a_lock() {
     assert_eq!(ended["spans"][0]["end"], "broken", "{ended}");
 }
 
+/// Whoever asks has seen a waiter.
+#[test]
+fn who_came_to_hold_the_lock_meanwhile_is_not_broken_as_a_waiter() {
+    let bed = Bed::new("meanwhile");
+    let server = serve(&bed, &[]);
+    let mut process = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.lines("pids", 2);
+    let mut wanted = holder(&server, "a");
+    let mut asked = |holds: Value| {
+        wanted["holds"] = holds;
+        server.ask("POST", "/api/break", &[TYPE, TOKEN], &wanted.to_string())
+    };
+    let refused = asked(false.into());
+    assert_eq!((refused.code, bed.nodes("a").len()), (409, 1));
+    assert_eq!(refused.json()["error"], "it holds the lock now: look at it again");
+    assert_eq!(asked("no".into()).code, 400);
+    assert_eq!(asked(true.into()).json()["deleted"], true);
+    process.wait().unwrap();
+}
+
 /// All but the port, which is another one each time, and what is of one deletion only.
 #[test]
 fn the_guide_shows_what_it_says() {

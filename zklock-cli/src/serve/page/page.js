@@ -377,8 +377,9 @@ let target = null;
 const quoted = (word) => (/^[\w./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function askToBreak(lock, one) {
-  target = { name: lock.name, node: one.node, czxid: one.czxid };
+  target = { name: lock.name, node: one.node, czxid: one.czxid, holds: one.holds };
   say(byId('break-who'), who(one));
+  say(byId('break-holds'), one.holds ? 'holds the lock' : 'waits for the lock');
   say(byId('break-what'), `zklock break ${quoted(lock.name)} --node ${quoted(one.node)} --czxid ${one.czxid}`);
   byId('break-error').hidden = true;
   byId('break').showModal();
