@@ -33,6 +33,10 @@ const BETWEEN: Duration = Duration::from_millis(10);
 /// environment until that is loaded.
 const EMPTY_LOOKS: u32 = 3;
 
+/// After how many looks that find nothing nothing is left of a command that ended. Processes are read one by one, so a look
+/// misses what one that ends meanwhile has started, if its number is one that was passed already.
+const LOOKS_AT_NOTHING: u32 = 2;
+
 /// The command, and what it has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Family {
@@ -110,9 +114,17 @@ impl Family {
 
     /// Looks what is left while `zklock` is there.
     pub(super) fn left(&self) -> Left {
-        // First, so that a group whose last process ends meanwhile is looked at again.
-        let has_group = self.has_group();
-        self.left_of(has_group, &whole(), &HashSet::new())
+        // The group first, so that one whose last process ends meanwhile is looked at again.
+        self.left_in(|| (self.has_group(), whole()))
+    }
+
+    /// What one of a few looks shows: whether somebody has the group, and all processes.
+    fn left_in(&self, mut look: impl FnMut() -> (bool, HashMap<i32, Process>)) -> Left {
+        let mut looks = (0..LOOKS_AT_NOTHING).map(|_| {
+            let (has_group, all) = look();
+            self.left_of(has_group, &all, &HashSet::new())
+        });
+        looks.find(|left| !left.is_empty()).unwrap_or_default()
     }
 
     /// Kills what is left. Fails where some of it may not be killed.
@@ -326,6 +338,26 @@ mod tests {
         before.extend([left, others]);
         let left = family.left_of(true, &before, &HashSet::new());
         assert_eq!(left.others, [Pid::from_raw(30)]);
+    }
+
+    /// The numbers of processes have begun anew: what was started last has a small one.
+    #[test]
+    fn what_one_look_has_missed_is_left() {
+        let family = Family { zklock: 7, group: 8, begun: 0, strangers: BTreeSet::new() };
+        // Of the group, there is only one whose end nobody hears of.
+        let seen = |other: Option<(i32, Process)>| {
+            let all = [process((1, 0), false), process((7, 1), false), process((8, 7), true)];
+            (true, all.into_iter().chain(other).collect())
+        };
+        let left = |second: Option<(i32, Process)>| {
+            let mut looks = [None, second].into_iter();
+            family.left_in(|| seen(looks.next().unwrap()))
+        };
+        assert_eq!(left(Some(process((5, 7), false))).others, [Pid::from_raw(5)]);
+        let mut its = process((5, 7), false);
+        its.1.group = 8;
+        assert!(left(Some(its)).group);
+        assert!(left(None).is_empty());
     }
 
     /// As where `/proc` has the option `hidepid`.
