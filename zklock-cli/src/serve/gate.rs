@@ -24,10 +24,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(super) struct Names(Vec<String>);
 
 impl Names {
-    pub(super) fn new(listen: &str, more: &[String]) -> Self {
-        let own = name_of(listen).filter(|name| !name.is_empty());
-        let all = own.into_iter().chain(more.iter().map(String::as_str));
-        Names(all.map(str::to_lowercase).collect())
+    /// Those of the address, and more, which may have a port, as the header has one. Fails with what is no name.
+    pub(super) fn new(listen: &str, more: &[String]) -> Result<Self, String> {
+        let is_name = |name: &&str| !name.is_empty() && !name.contains('/');
+        let name = |told: &String| {
+            let name = name_of(told).filter(is_name).map(str::to_lowercase);
+            name.ok_or_else(|| format!("--host: {told:?} is not the name of a host"))
+        };
+        let own = name_of(listen).filter(is_name).map(str::to_lowercase);
+        own.map(Ok).into_iter().chain(more.iter().map(name)).collect::<Result<_, _>>().map(Names)
     }
 
     /// Whether a `Host` header has an address or one of the names.
@@ -80,8 +85,10 @@ fn refuse(names: &Names, headers: &HeaderMap, is_api: bool) -> Option<String> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
     let host = text(header::HOST).unwrap_or_default();
     if !names.have(host) {
+        // The port is none of `--host`'s.
+        let name = name_of(host).unwrap_or(host);
         return Some(format!(
-            "{host:?} is no name of this server; `zklock serve --host NAME` adds one"
+            "{name:?} is no name of this server; `zklock serve --host NAME` adds one"
         ));
     }
     // Links from other pages to this one are fine.
@@ -103,17 +110,33 @@ mod tests {
 
     #[test]
     fn only_addresses_and_known_names_are_hosts() {
-        let names = Names::new("db7:8427", &["Locks.example".to_owned()]);
+        let more = ["Locks.example", "locks.org:8427"].map(str::to_owned);
+        let names = Names::new("db7:8427", &more).unwrap();
         for good in
             ["127.0.0.1:8427", "127.0.0.1", "[::1]:8427", "[::1]", "localhost:1", "a.localhost"]
         {
             assert!(names.have(good), "{good}");
         }
         assert!(names.have("DB7:8427") && names.have("locks.example"));
+        assert!(names.have("locks.org") && names.have("locks.org:8427"));
         for bad in
             ["", "evil.example:8427", "127.0.0.1.evil.example", "localhost.evil", "db7:x", "db"]
         {
             assert!(!names.have(bad), "{bad}");
         }
+        for wrong in ["", ":8427", "http://locks.example", "locks.example/", "locks.example:http"] {
+            let refused = Names::new("db7:8427", &[wrong.to_owned()]).unwrap_err();
+            assert!(refused.contains(&format!("{wrong:?}")), "{refused}");
+        }
+    }
+
+    /// It is what an option accepts.
+    #[test]
+    fn a_name_that_is_refused_is_told_as_it_is_added() {
+        let names = Names::new("127.0.0.1:8427", &[]).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static("locks.example:8427"));
+        let refused = refuse(&names, &headers, false).unwrap();
+        assert!(refused.starts_with("\"locks.example\" is no name of this server; "), "{refused}");
     }
 }

@@ -44,6 +44,7 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
         return Err(Failure::own("--interval: accepted is 100ms or longer"));
     }
     let token = wanted.token_file.as_deref().map(Token::read).transpose()?.map(Arc::new);
+    let names = Names::new(&wanted.listen, &wanted.hosts).map_err(Failure::own)?;
     let servers = servers()?;
     // It need not be connected: the page says so, and when it is.
     let session = Session::builder_from_env_for(&servers_as_told())?.open()?;
@@ -62,7 +63,6 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
     let [Ok(terminate), Ok(interrupt)] = &mut ends else {
         return Err(Failure::own("cannot wait for signals"));
     };
-    let names = Names::new(listen, &wanted.hosts);
     let breaks = token.is_some();
     let looker = Looker::new(session.clone(), servers, wanted.prefix, wanted.interval, breaks);
     let looker = Arc::new(looker);

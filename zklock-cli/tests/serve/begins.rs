@@ -58,6 +58,8 @@ fn wrong_arguments_are_told_before_it_listens() {
         (&["--listen", "nowhere"], "cannot listen on nowhere"),
         (&["--listen", "203.0.113.1:1"], "cannot listen on 203.0.113.1:1"),
         (&["--interval", "1ms"], "accepted is 100ms or longer"),
+        (&["--host", "http://locks.example"], "\"http://locks.example\" is not the name of a host"),
+        (&["--host", ""], "\"\" is not the name of a host"),
         (&["--allow-break"], "--token-file"),
         (&["--token-file", &empty], "--allow-break"),
         (&["--allow-break", "--token-file", &empty], "the file is empty"),
