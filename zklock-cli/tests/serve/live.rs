@@ -22,6 +22,7 @@ fn a_lock_is_seen_as_it_is_taken_waited_for_and_released() {
     let mut waiter = bed.zklock(&wait).spawn().unwrap();
     let waits = events.lock("a", |lock| lock["waiting"] == 1);
     let next = waits["waiters"][0]["node"].clone();
+    bed.lines("one", 1);
     std::fs::remove_file(bed.folder.join("one")).unwrap();
     events.lock("a", |lock| lock["holders"][0]["node"] == next);
     assert!(holder.wait().unwrap().success());
