@@ -17,6 +17,7 @@ mod options;
 mod params;
 mod pattern;
 mod returns;
+mod shadow;
 mod shape;
 mod suggest;
 mod tokens;

@@ -14,6 +14,7 @@ use crate::{
     name::Name,
     params::{self, Params},
     pattern::{self, Piece, Scope},
+    shadow,
     shape::{self, Shape},
     value::Value,
 };
@@ -108,6 +109,9 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     };
     let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other };
     let read = read(&params, &name, &settings, label.as_ref());
+    if let Shape::Tail(stmts) = &shape {
+        shadow::refuse(stmts, &read, errors);
+    }
     let krate = krate.unwrap_or_else(|| parse_quote!(::zklock));
     let private = parse_quote!(#krate::__private);
     Some(Plan { function, params, shape, name, settings, label, failure, read, private })

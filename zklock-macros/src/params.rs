@@ -137,7 +137,7 @@ fn allow_expected(attr: &mut Attribute) {
 }
 
 /// Lists the names that a pattern binds.
-fn bindings(pat: &Pat) -> Vec<Ident> {
+pub(crate) fn bindings(pat: &Pat) -> Vec<Ident> {
     let mut names: Vec<Ident> = Vec::new();
     visit(&mut pat.clone(), &mut |pat| {
         // Every case of an alternative binds the same names.
@@ -219,6 +219,8 @@ fn visit(pat: &mut Pat, visitor: &mut impl FnMut(&mut Pat)) {
         Pat::Struct(it) => it.fields.iter_mut().for_each(|field| visit(&mut field.pat, visitor)),
         Pat::Tuple(tuple) => tuple.elems.iter_mut().for_each(|pat| visit(pat, visitor)),
         Pat::TupleStruct(tuple) => tuple.elems.iter_mut().for_each(|pat| visit(pat, visitor)),
+        // In a `let`.
+        Pat::Type(typed) => visit(&mut typed.pat, visitor),
         _ => {}
     }
 }

@@ -46,6 +46,8 @@ mod params;
 mod pattern;
 #[path = "../../../zklock-macros/src/returns.rs"]
 mod returns;
+#[path = "../../../zklock-macros/src/shadow.rs"]
+mod shadow;
 #[path = "../../../zklock-macros/src/shape.rs"]
 mod shape;
 #[path = "../../../zklock-macros/src/suggest.rs"]

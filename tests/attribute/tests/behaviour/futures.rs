@@ -2,7 +2,7 @@
 
 #![allow(clippy::manual_async_fn)]
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use zklock::{events, zk_locked};
 
@@ -54,6 +54,31 @@ fn taken_apart(
         pause().await;
         Ok(left.len())
     }
+}
+
+/// A variable that takes the name of a parameter, and its value.
+#[allow(clippy::needless_pass_by_value, clippy::redundant_locals)]
+#[zk_locked("copies/{id}/{name}/{shop}/{order}/{user}")]
+fn copies(
+    id: u64,
+    name: &str,
+    shop: impl Into<String>,
+    order: Arc<str>,
+    (user, _): (String, u8),
+) -> impl Future<Output = Locked<usize>> {
+    let id = id;
+    let name = name.to_owned();
+    let (order, user) = (Arc::clone(&order), user.clone());
+    let shop: String = shop.into();
+    async move { Ok(name.len() + shop.len() + order.len() + user.len() + usize::from(id > 0)) }
+}
+
+/// What an expression names may be a variable from before the block.
+#[zk_locked("variables", key = lower)]
+fn variables(name: &str) -> impl Future<Output = Locked<usize>> {
+    let lower = name.to_lowercase();
+    let name = name.trim().to_owned();
+    async move { Ok(name.len()) }
 }
 
 #[async_trait::async_trait]
@@ -114,6 +139,13 @@ fn the_guard_is_inside_the_future() {
     assert_eq!(wait(borrowing("abc")).unwrap(), 3);
     assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])).unwrap(), 1);
     assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing", "taken-l-1"]);
+}
+
+#[test]
+fn a_variable_before_the_block_may_have_the_name_of_a_parameter_and_its_value() {
+    assert_eq!(wait(copies(1, "n", "s", "o".into(), ("u".to_owned(), 2))).unwrap(), 5);
+    assert_eq!(wait(variables("A")).unwrap(), 1);
+    assert_eq!(acquired(), ["copies/1/n/s/o/u", "variables/a"]);
 }
 
 #[test]
