@@ -16,6 +16,7 @@ mod name;
 mod options;
 mod params;
 mod pattern;
+mod recorded;
 mod returns;
 mod shadow;
 mod shape;

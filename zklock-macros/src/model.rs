@@ -14,7 +14,7 @@ use crate::{
     name::Name,
     params::{self, Params},
     pattern::{self, Piece, Scope},
-    shadow,
+    recorded, shadow,
     shape::{self, Shape},
     value::Value,
 };
@@ -86,8 +86,10 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     }
     let mut params = params::split(&function.sig);
     let shape = shape::of(&function, errors);
-    if let Shape::Tail(stmts) = &shape {
-        params.taken_apart_in(stmts);
+    match &shape {
+        Shape::Tail(stmts) => params.taken_apart_in(stmts),
+        Shape::Async | Shape::Sync => recorded::refuse(&function, errors),
+        Shape::Unknown => {}
     }
     contradictions(&args, &shape, errors);
     let Args {

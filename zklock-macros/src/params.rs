@@ -53,6 +53,14 @@ pub(crate) fn split(sig: &Signature) -> Params {
     params
 }
 
+/// Lists the patterns in whose places the signature has one name.
+pub(crate) fn replaced(sig: &Signature) -> impl Iterator<Item = &Pat> {
+    sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(param) if !leaves_nothing_behind(&param.pat) => Some(&*param.pat),
+        _ => None,
+    })
+}
+
 impl Peek {
     fn of(attrs: &[Attribute], mut pat: Pat, whole: &Ident) -> Self {
         let bindings = bindings(&pat);

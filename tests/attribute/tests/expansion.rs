@@ -44,6 +44,8 @@ mod options;
 mod params;
 #[path = "../../../zklock-macros/src/pattern.rs"]
 mod pattern;
+#[path = "../../../zklock-macros/src/recorded.rs"]
+mod recorded;
 #[path = "../../../zklock-macros/src/returns.rs"]
 mod returns;
 #[path = "../../../zklock-macros/src/shadow.rs"]

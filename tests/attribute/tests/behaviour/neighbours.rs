@@ -32,6 +32,38 @@ fn above_sync(id: u32, secret: &str) -> Locked<usize> {
     Ok(secret.len())
 }
 
+/// Something that cannot be recorded.
+struct Secret;
+
+#[zk_locked("above_pattern-{id}")]
+#[tracing::instrument(skip_all, err)]
+async fn above_pattern((id, _): (u32, Secret), _: Secret) -> Locked<u32> {
+    pause().await;
+    Ok(id)
+}
+
+#[tracing::instrument(err)]
+#[zk_locked("below_pattern-{id}")]
+async fn below_pattern((id, _): (u32, Secret), _: Secret) -> Locked<u32> {
+    pause().await;
+    Ok(id)
+}
+
+#[zk_locked("whole_pattern-{id}")]
+#[tracing::instrument]
+fn whole_pattern((id, other): (u32, u32), &[first, ..]: &[u32; 9], mut last: u32) -> Locked<u32> {
+    last += id + other + first;
+    Ok(last)
+}
+
+#[test]
+fn instrument_records_what_a_pattern_binds() {
+    assert_eq!(wait(above_pattern((1, Secret), Secret)).unwrap(), 1);
+    assert_eq!(wait(below_pattern((2, Secret), Secret)).unwrap(), 2);
+    assert_eq!(whole_pattern((3, 4), &[5; 9], 6).unwrap(), 18);
+    assert_eq!(acquired(), ["above_pattern-1", "below_pattern-2", "whole_pattern-3"]);
+}
+
 /// Parameters that only the name reads, in every kind of function and below and above what
 /// `#[instrument]` makes of it. Warnings are errors here.
 macro_rules! only_the_name_reads {
