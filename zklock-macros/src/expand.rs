@@ -8,6 +8,7 @@ use crate::{
     call::{before, failed},
     item::internal,
     model::Plan,
+    params::Peek,
     returns,
     shape::{self, Shape},
     tokens::ends_with_async,
@@ -134,20 +135,35 @@ fn rebinding(plan: &Plan, statements: TokenStream) -> TokenStream {
             }
             token => done.push(token),
         }
-        if let Some(root) = bound_anew(&done).and_then(|name| plan.read.iter().find(|r| *r == name))
-        {
-            done.extend(borrow(root));
-        }
+        let anew = bound_anew(plan, &done);
+        let used: TokenStream =
+            plan.read.iter().filter(|root| anew.contains(root)).map(borrow).collect();
+        done.extend(used);
     }
     done.into_iter().collect()
 }
 
-/// The name in a `let name = name;` at the end.
-fn bound_anew(tokens: &[TokenTree]) -> Option<&Ident> {
-    use TokenTree::{Ident, Punct};
-    let [.., first, Ident(name), Punct(is), Ident(value), Punct(end)] = tokens else { return None };
-    let binds = matches!(first, Ident(word) if word == "let" || word == "mut");
-    (binds && name == value && is.as_char() == '=' && end.as_char() == ';').then_some(name)
+/// The names that the statement at the end binds: `let name = name;`, or
+/// `let (name, _) = { let __arg1 = __arg1; __arg1 };`.
+fn bound_anew<'a>(plan: &'a Plan, tokens: &'a [TokenTree]) -> &'a [Ident] {
+    use TokenTree::{Group, Ident, Punct};
+    let [before @ .., Punct(is), value, Punct(end)] = tokens else { return &[] };
+    if is.as_char() != '=' || end.as_char() != ';' {
+        return &[];
+    }
+    match (before, value) {
+        ([.., Ident(first), Ident(name)], Ident(value))
+            if (first == "let" || first == "mut") && name == value =>
+        {
+            std::slice::from_ref(name)
+        }
+        (_, Group(block)) => {
+            let whole = block.stream().into_iter().last();
+            let is_it = |peek: &&Peek| matches!(&whole, Some(Ident(whole)) if *whole == peek.whole);
+            plan.params.peeks.iter().find(is_it).map_or(&[], |peek| &peek.bindings)
+        }
+        _ => &[],
+    }
 }
 
 /// Uses a parameter, so that the block takes it and nothing says that it is unused.

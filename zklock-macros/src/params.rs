@@ -27,6 +27,7 @@ pub(crate) struct Params {
 
 /// Names that do not exist outside the guarded block, and the statement that borrows them there.
 pub(crate) struct Peek {
+    pub(crate) whole: Ident,
     pub(crate) bindings: Vec<Ident>,
     pub(crate) statement: TokenStream,
 }
@@ -66,7 +67,7 @@ impl Peek {
         let bindings = bindings(&pat);
         borrow(&mut pat);
         let statement = quote!(#(#attrs)* #[allow(unused_variables)] let #pat = &#whole;);
-        Self { bindings, statement }
+        Self { whole: whole.clone(), bindings, statement }
     }
 }
 

@@ -141,6 +141,7 @@ macro_rules! only_the_name_reads {
             pub(super) trait Boxed {
                 async fn boxed_above(&self, id: u32) -> Locked<()>;
                 async fn boxed_below(&self, id: u32, name: &str) -> Locked<()>;
+                async fn boxed_pattern(&self, pair: (u32, u32)) -> Locked<()>;
 
                 #[tracing::instrument($($instrument)*)]
                 #[zk_locked("boxed-provided-{id}")]
@@ -165,6 +166,13 @@ macro_rules! only_the_name_reads {
                     pause().await;
                     Ok(())
                 }
+
+                #[tracing::instrument($($instrument)*)]
+                #[zk_locked("boxed-pattern-{id}", key = other)]
+                async fn boxed_pattern(&self, (id, other): (u32, u32)) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
             }
 
             pub(super) async fn all() -> Locked<()> {
@@ -178,6 +186,7 @@ macro_rules! only_the_name_reads {
                 ().native_below(1).await?;
                 ().boxed_above(1).await?;
                 ().boxed_below(1, "n").await?;
+                ().boxed_pattern((1, 2)).await?;
                 ().boxed_provided("1".to_owned()).await
             }
         }
@@ -202,6 +211,7 @@ fn a_parameter_that_only_the_name_reads_is_used_whatever_is_skipped() {
         "native-below-1",
         "boxed-above-1",
         "boxed-below-1-n",
+        "boxed-pattern-1/2",
         "boxed-provided-1",
     ];
     let all: [fn() -> Locked<()>; 4] = [
@@ -222,10 +232,19 @@ struct Shop;
 trait Instrumented {
     async fn above(&self, id: u32) -> Locked<usize>;
     async fn below(&self, id: u32) -> Locked<usize>;
+    async fn pattern(&self, pair: (u32, String)) -> Locked<usize>;
 }
 
 #[async_trait::async_trait]
 impl Instrumented for Shop {
+    /// Only the name reads what is bound, which is not used otherwise.
+    #[zk_locked("trait pattern-{id}")]
+    async fn pattern(&self, (id, _): (u32, String)) -> Locked<usize> {
+        pause().await;
+        events::record("ran");
+        Ok(1)
+    }
+
     /// Only the name reads the parameter.
     #[zk_locked("trait above-{id}")]
     #[tracing::instrument(skip_all, err)]
@@ -247,7 +266,11 @@ impl Instrumented for Shop {
 #[test]
 fn instrument_works_on_either_side_of_async_trait_methods_too() {
     let shop: &dyn Instrumented = &Shop;
-    for (name, call) in [("above", shop.above(1)), ("below", shop.below(1))] {
+    for (name, call) in [
+        ("above", shop.above(1)),
+        ("below", shop.below(1)),
+        ("pattern", shop.pattern((1, String::new()))),
+    ] {
         assert_eq!(wait(call).unwrap(), 1);
         let acquire = format!("acquire trait {name}-1");
         assert_eq!(events::take(), ["wait", &acquire, "ran", "release"]);
