@@ -25,14 +25,14 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
     match &plan.shape {
         Shape::Unknown => function.with(&function.sig, &body.tokens),
         Shape::Async => {
-            let ty = returns::without_impl(&declared);
+            let ty = returns::written(&declared, private);
             let body = braced(body.brace, &body.tokens);
             let work = work(Some(edge(plan, &ty)), &owners(plan), &body);
             let guarded = run(plan, Some(&ty), &quote!(async move #work));
             function.with(&params.sig, &quote!(#before #guarded))
         }
         Shape::Sync => {
-            let ty = returns::without_impl(&declared);
+            let ty = returns::written(&declared, private);
             let body = braced(body.brace, &body.tokens);
             let work = work(None, &owners(plan), &body);
             let failed = failed(plan, Some(&ty));
@@ -67,7 +67,8 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 /// The block stays in the frame of the function, and only a pointer to it goes on: by value, the
 /// future would hold it twice, and four times where guarded functions call each other. What runs
 /// it empties the place before the release. The result has a name, so that no temporary at the end
-/// of the function drops at another moment in another edition.
+/// of the function drops at another moment in another edition; a function that never returns has none,
+/// and the name would be said to be unreachable.
 ///
 /// As much of the result as is `Send` waits for the release: what is kept across an await makes the
 /// future what it is itself.
@@ -76,6 +77,12 @@ fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
     let (call, body, result) = (internal("call"), internal("body"), internal("result"));
     let (output, keep) = (internal("output"), internal("keep"));
     let failed = failed(plan, ty);
+    let ran = quote!(#private::run(#call, #failed, #keep, #body).await);
+    let ran = if returns::is_never(&plan.function.sig.output) {
+        ran
+    } else {
+        quote!(let #result = #ran; #result)
+    };
     quote! {
         let (#body, #output) = #private::Output::of(#block);
         let #keep = {
@@ -83,8 +90,7 @@ fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
             (&&&#output).zklock_keep()
         };
         let #body = #private::std::pin::pin!(#body);
-        let #result = #private::run(#call, #failed, #keep, #body).await;
-        #result
+        #ran
     }
 }
 
@@ -103,7 +109,9 @@ fn work(edge: Option<TokenStream>, owners: &TokenStream, body: &TokenStream) -> 
 /// A closure needs none: it learns its type from what it is handed to.
 fn edge(plan: &Plan, ty: &Type) -> TokenStream {
     let private = &plan.private;
-    quote!(if false { return #private::never::<#ty>(); })
+    let allow = returns::is_never(&plan.function.sig.output)
+        .then(|| quote!(#[allow(unreachable_code, clippy::diverging_sub_expression)]));
+    quote!(#allow if false { return #private::never::<#ty>(); })
 }
 
 /// Moves every parameter into the block, in their order, `self` first.

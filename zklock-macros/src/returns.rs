@@ -19,6 +19,22 @@ pub(crate) fn of(output: &ReturnType, place: Span) -> Type {
     }
 }
 
+/// Says whether a function never returns.
+pub(crate) fn is_never(output: &ReturnType) -> bool {
+    matches!(output, ReturnType::Type(_, ty) if matches!(**ty, Type::Never(_)))
+}
+
+/// Returns the type as it can be written wherever a type is asked for.
+pub(crate) fn written(ty: &Type, private: &Path) -> Type {
+    match ty {
+        // By itself, `!` is accepted only behind an arrow.
+        Type::Never(never) => parse_quote_spanned! {never.bang_token.span=>
+            <fn() -> ! as #private::Returns>::Output
+        },
+        ty => without_impl(ty),
+    }
+}
+
 /// Returns the type with `_` in place of each `impl Trait`, which a `let` does not accept.
 pub(crate) fn without_impl(ty: &Type) -> Type {
     let mut ty = ty.clone();

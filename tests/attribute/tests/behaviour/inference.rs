@@ -96,6 +96,33 @@ async fn endless() -> Answer<std::convert::Infallible> {
     }
 }
 
+/// What never returns, except for a failure of the lock, which ends it.
+#[zk_locked("daemon", on_error = |error| panic!("{error}"))]
+async fn daemon() -> ! {
+    loop {
+        pause().await;
+    }
+}
+
+#[zk_locked("daemon_by_path", on_busy = |error| end(error), on_error = end)]
+async fn daemon_by_path(mut code: u8) -> ! {
+    loop {
+        pause().await;
+        code += 1;
+        assert!(code < 9, "code {code}");
+    }
+}
+
+#[zk_locked("daemon_plain", on_error = end)]
+fn daemon_plain(code: u8) -> ! {
+    panic!("code {code}")
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn end(error: LockError) -> ! {
+    panic!("{error}")
+}
+
 #[zk_locked("returning")]
 #[allow(clippy::needless_return)]
 fn returning() -> Answer<u8> {
@@ -155,6 +182,22 @@ fn results_keep_their_types() {
     assert_eq!(wait(nothing_known::<u8, ApiError>()).unwrap(), 0);
     let unused = (unfinished, unfinished_async, endless);
     assert_eq!(size_of_val(&unused), 0);
+}
+
+#[test]
+fn what_never_returns_takes_its_lock() {
+    let said = |run: fn()| {
+        let ended = std::panic::catch_unwind(run).unwrap_err();
+        ended.downcast_ref::<String>().cloned().unwrap()
+    };
+    assert_eq!(said(|| daemon_plain(7)), "code 7");
+    assert_eq!(zklock::events::take(), ["acquire daemon_plain", "release"]);
+    assert_eq!(said(|| wait(daemon_by_path(7))), "code 9");
+    assert_eq!(zklock::events::take(), ["wait", "acquire daemon_by_path", "release"]);
+    zklock::events::next(zklock::events::Outcome::Busy);
+    assert!(said(|| daemon_plain(7)).contains("daemon_plain"));
+    zklock::events::next(zklock::events::Outcome::Busy);
+    assert!(said(|| wait(daemon())).contains("daemon"));
 }
 
 #[test]

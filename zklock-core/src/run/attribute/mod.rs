@@ -20,7 +20,7 @@ pub use options::ToOptions;
 pub use output::{Choose, Output};
 #[cfg(feature = "blocking")]
 pub use run::run_blocking;
-pub use run::{never, run};
+pub use run::{Returns, never, run};
 pub use session::ToSession;
 
 #[doc(hidden)]

@@ -13,6 +13,16 @@ pub fn never<T>() -> T {
     unreachable!("generated code never calls this")
 }
 
+/// Names what a function returns: `!` cannot be written as the type of anything else.
+pub trait Returns {
+    /// What it returns.
+    type Output;
+}
+
+impl<T> Returns for fn() -> T {
+    type Output = T;
+}
+
 /// Runs an async body under the lock, and empties its place, with all that the body owns, before
 /// the release. It is `Send` if the body is and what it keeps.
 pub fn run<T, E, K, F>(
