@@ -22,6 +22,7 @@ mod shadow;
 mod shape;
 mod suggest;
 mod tokens;
+mod unseen;
 mod value;
 
 use proc_macro::TokenStream;

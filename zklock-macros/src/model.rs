@@ -16,6 +16,7 @@ use crate::{
     pattern::{self, Piece, Scope},
     recorded, shadow,
     shape::{self, Shape},
+    unseen,
     value::Value,
 };
 
@@ -110,6 +111,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         (None, None) => Other::From,
     };
     let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other };
+    unseen::refuse(failure.handlers(), &params, errors);
     let read = read(&params, &name, &settings, label.as_ref());
     if let Shape::Tail(stmts) = &shape {
         shadow::refuse(stmts, &read, errors);
@@ -216,6 +218,20 @@ fn read(params: &Params, name: &Name, settings: &Settings, label: Option<&Label>
         .filter(|root| expressions.iter().any(|expr| mentions(*expr, root)))
         .for_each(add);
     read
+}
+
+impl Failure {
+    fn handlers(&self) -> impl Iterator<Item = &Expr> {
+        let busy = match &self.busy {
+            OnBusy::Handler(handler) => Some(handler),
+            OnBusy::Error | OnBusy::Skip => None,
+        };
+        let other = match &self.other {
+            Other::Mapped(handler) | Other::Handler(handler) => Some(handler),
+            Other::From => None,
+        };
+        busy.into_iter().chain(other)
+    }
 }
 
 impl Label {

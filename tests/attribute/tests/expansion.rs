@@ -56,6 +56,8 @@ mod shape;
 mod suggest;
 #[path = "../../../zklock-macros/src/tokens.rs"]
 mod tokens;
+#[path = "../../../zklock-macros/src/unseen.rs"]
+mod unseen;
 #[path = "../../../zklock-macros/src/value.rs"]
 mod value;
 

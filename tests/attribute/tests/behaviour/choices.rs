@@ -143,6 +143,35 @@ async fn own_busy() -> Locked<String> {
     Err(failure())
 }
 
+/// A handler may use the name of a part for something else, and what a pattern binds as a whole.
+#[zk_locked(
+    "named {id} {part}",
+    on_busy = |error| Ok(format!("{error:.4} of part {{part}} in {}", { let part = id; part + 1 })),
+    map_err = |part| format!("part {part}, {:?}", Some(1).map(|part| part + id)),
+)]
+fn named((id, _rest): (u32, String), (part, _): (u32, String)) -> Result<String, String> {
+    Ok(format!("{id}{part}"))
+}
+
+/// A function has the name of a part.
+#[zk_locked("called", on_busy = busy, on_error = |error| busy(error).map(|length| length + 1))]
+async fn called((busy, _): (u32, String)) -> Locked<usize> {
+    pause().await;
+    Ok(busy as usize)
+}
+
+#[test]
+fn a_handler_names_what_it_can_see() {
+    events::next(Outcome::Busy);
+    let said = named((7, String::new()), (8, String::new())).unwrap();
+    assert!(said.ends_with("of part {part} in 8"), "{said}");
+    events::next(Outcome::Unavailable);
+    let said = named((7, String::new()), (8, String::new())).unwrap_err();
+    assert!(said.starts_with("part ") && said.ends_with("Some(8)"), "{said}");
+    events::next(Outcome::Busy);
+    assert!(wait(called((1, String::new()))).unwrap() > 1);
+}
+
 #[zk_locked("opaque", on_error = |error| error.to_string())]
 async fn opaque() -> impl std::fmt::Display {
     pause().await;
