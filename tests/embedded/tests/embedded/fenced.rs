@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zklock::{ErrorKind, LockOptions};
+use zklock::{Embedded, ErrorKind, GuardView, LockOptions, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{client, on, prompt, store};
@@ -93,6 +93,74 @@ async fn a_write_that_nobody_waits_for_is_not_applied_while_the_next_caller_hold
         assert_eq!(raw.get("/state").await.unwrap().0, at_first, "linger: {linger:?}");
         assert!(next.is_valid());
     }
+}
+
+/// How a write can fail so that it is not known whether it is applied, or still may be; and none that fails.
+fn doubts() -> [Option<Fault>; 3] {
+    let of_the_write = |fault: Fault| Some(fault.on(Op::Multi).path("/state"));
+    [of_the_write(Fault::lose_reply()), of_the_write(Fault::forget_reply()), None]
+}
+
+/// Who waits for it is told that it is unavailable, which says not that it is never applied.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_not_handed_on_after_a_write_that_failed_and_may_be_applied() {
+    for fault in doubts() {
+        for (linger, is_awaited) in [(10 * T, false), (Duration::ZERO, true)] {
+            let (store, session) = prompt();
+            let options = LockOptions::new().linger(linger);
+            let lock = session.mutex("a").unwrap().with_options(options);
+            let guard = lock.acquire().await.unwrap();
+            guard.fenced().create("/state", b"1").await.unwrap();
+            let waiting = is_awaited.then(|| {
+                let lock = lock.clone();
+                crate::spawn(async move { lock.acquire().await })
+            });
+            sleep(TICK).await;
+            let in_doubt = write_in_doubt(&store, &session, &guard, fault.clone()).await;
+            let path = guard.node_path().to_owned();
+            drop(guard);
+            let next = match waiting {
+                Some(waiting) => waiting.await.unwrap(),
+                None => lock.acquire().await,
+            };
+            let is_handed_on = next.unwrap().node_path() == path;
+            assert_eq!(is_handed_on, !in_doubt, "{fault:?}, linger: {linger:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_do_not_enter_beside_a_step_down_after_a_write_that_failed_and_may_be_applied() {
+    for fault in doubts() {
+        let (store, session) = prompt();
+        let lock = session.rw_lock("a").unwrap();
+        let writing = lock.write().await.unwrap();
+        writing.fenced().create("/state", b"1").await.unwrap();
+        let waiting = crate::spawn(async move { lock.read().await });
+        sleep(TICK).await;
+        let in_doubt = write_in_doubt(&store, &session, &writing, fault.clone()).await;
+        let stepped_down = writing.downgrade().await.unwrap();
+        let reading = waiting.await.unwrap().unwrap();
+        let is_let_in = reading.node_path() == stepped_down.node_path();
+        assert_eq!(is_let_in, !in_doubt, "{fault:?}");
+    }
+}
+
+/// Writes under a lock, with this fault if there is one. Returns whether it may still be applied.
+async fn write_in_doubt(
+    store: &Embedded,
+    session: &Session,
+    view: &GuardView,
+    fault: Option<Fault>,
+) -> bool {
+    let Some(fault) = fault else {
+        view.fenced().set("/state", b"2").await.unwrap();
+        return false;
+    };
+    store.faults(session.zookeeper_session().unwrap().id).inject(fault);
+    let error = view.fenced().set("/state", b"2").await.unwrap_err();
+    assert!(error.is_unavailable() && view.is_valid(), "{error:#}");
+    true
 }
 
 /// It is sent when the reader's node is there, and the writer's is not deleted yet.
