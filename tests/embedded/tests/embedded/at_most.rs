@@ -228,6 +228,36 @@ async fn the_time_of_several_locks_begins_when_all_are_held() {
     assert!(session.local_contenders().is_empty());
 }
 
+/// Nobody has the time that the last one has left.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_lock_that_is_handed_on_begins_with_who_gets_it() {
+    let store = zklock::Embedded::new();
+    // Its leases are longer than the limit.
+    let session = Session::embedded_builder(&store).session_timeout(10 * LIMIT).open().unwrap();
+    for lock in locks(&session, limited()) {
+        let guard = lock.acquire().await.unwrap();
+        // Readers share a lock, and wait for its writer.
+        let next = match &lock {
+            AnyLock::Read(rw) => AnyLock::Write(rw.clone()),
+            lock => lock.clone(),
+        };
+        let waiting = crate::spawn(async move { next.acquire().await });
+        sleep(3 * LIMIT / 4).await;
+        let path = guard.node_path().to_owned();
+        drop(guard);
+        let next = waiting.await.unwrap().unwrap();
+        // What was held by a reader or a semaphore is of another node.
+        let is_handed_on = next.node_path() == path;
+        assert!(is_handed_on || !matches!(lock, AnyLock::Mutex(_)), "{}", next.node_path());
+        assert!(next.remaining() > LIMIT - MOMENT, "{:?}", next.remaining());
+        sleep(LIMIT - MOMENT).await;
+        assert!(next.is_valid() && next.remaining() <= MOMENT, "{:?}", next.remaining());
+        sleep(MOMENT).await;
+        assert!(!next.is_valid() && next.remaining().is_zero());
+        assert!(next.release().await.unwrap_err().is_held_too_long());
+    }
+}
+
 /// A writer that is a reader when half of the time is over, and three permits of which one is split off
 /// then.
 async fn in_parts_after_half_of_the_time(

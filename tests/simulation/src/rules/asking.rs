@@ -120,6 +120,18 @@ pub(super) struct Claim {
 pub(super) const NOTICE: u64 = 3_000;
 
 impl State {
+    /// When a guard was asked for: by this call, or by one of its task that still goes on.
+    pub(super) fn asked_since(&self, entry: &Entry, asking: Option<&Asking>) -> Option<u64> {
+        let is_of = |ask: &&Ask| {
+            (ask.lock, ask.process.id(), ask.who) == (entry.lock, entry.process.id(), entry.who)
+        };
+        let ask = match asking {
+            Some(asking) => self.asks.get(&asking.id),
+            None => self.asks.values().find(is_of),
+        };
+        ask.map(|ask| ask.since)
+    }
+
     /// Another task of the same process has an answer.
     pub(super) fn forgive(&mut self, lock: usize, process: &Process, ask: Option<u64>) {
         let is_so = |claim: &Claim| {

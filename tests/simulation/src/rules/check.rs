@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::Rule;
 use super::grants::UNDER_WAY;
 use super::ledger::{Held, Ledger, State};
+use super::limits::Began;
 use crate::executor::Process;
 use crate::store::{Ended, MOST_LOCKS};
 use crate::workload::{BESIDE, Family, Layout};
@@ -15,7 +16,7 @@ use crate::workload::{BESIDE, Family, Layout};
 pub(super) const LOOK: u64 = 500;
 
 /// Clocks are read between two steps.
-const MOMENT: u64 = 10;
+pub(super) const MOMENT: u64 = 10;
 
 /// A task that is woken runs by then.
 pub(super) const SOON: u64 = 50_000;
@@ -73,10 +74,11 @@ impl Ledger {
             if state.closing.contains(&held.entry.process.id()) {
                 held.until = 0;
             }
-            found = found.or_else(|| self.loss(held, valid, now));
+            found = found.or_else(|| self.loss(held, &state.began, valid, now));
             if let Some(lost) = held.lost {
                 if !state.closing.contains(&held.entry.process.id()) {
-                    found = found.or_else(|| self.unlogged(held, lost, &state.told_lost));
+                    found = found
+                        .or_else(|| self.unlogged(held, lost, (&state.told_lost, &state.began)));
                 }
                 state.losses.entry(held.token.czxid()).or_insert(lost);
             }
@@ -142,7 +144,13 @@ impl Ledger {
     }
 
     /// A loss is final, told, and has a reason.
-    fn loss(&self, held: &mut Held, valid: bool, now: u64) -> Option<(Rule, String)> {
+    fn loss(
+        &self,
+        held: &mut Held,
+        began: &Began,
+        valid: bool,
+        now: u64,
+    ) -> Option<(Rule, String)> {
         match (valid, held.lost) {
             (true, Some(_)) => {
                 return Some((super::FOR_GOOD, format!("{} is valid again", held.path)));
@@ -184,7 +192,8 @@ impl Ledger {
                     && !self.store.is_killed(held.owner)
                     && self.calm_for(2 * self.timeout)
                     && self.store.deleted_at(held.entry.lock).is_none();
-                let closes = held.until == 0 || plan.most().is_some();
+                let here = (held.entry.lock, held.token);
+                let closes = held.until == 0 || self.is_over(began, here, now);
                 if untouched && !closes && !others && held.since + self.timeout / 3 < now {
                     let what = format!("{}: lost, and nothing was wrong", held.path);
                     return Some((super::REASON, what));

@@ -17,6 +17,7 @@ use super::entering::Entering;
 use super::grants::Chain;
 use super::kept_out::{Answered, Caller};
 use super::kinds::Uses;
+use super::limits::Began;
 use super::lingering::Lingering;
 use super::log::Lines;
 use super::passed::Passing;
@@ -111,6 +112,8 @@ pub(super) struct State {
     pub(super) noted: BTreeSet<u64>,
     /// Since when who writes holds the lock, by the czxid of its token: the same as that of the reader that it becomes.
     pub(super) wrote: BTreeMap<u64, u64>,
+    /// Since when the times of those run who hold for so long at most.
+    pub(super) began: Began,
     /// When somebody was granted a lock last with each of them.
     pub(super) grants_on: BTreeMap<u64, u64>,
     /// Those with which somebody had the only node of a lock as one of several, or inside.
@@ -323,7 +326,11 @@ impl Ledger {
         let again = entry.again;
         // Who closes its session takes back what was granted and not picked up yet.
         let closing = self.is_closing(&entry.process);
-        let over = self.plans[entry.lock].most().is_some();
+        let asked_at = self.lock().asked_since(&entry, asking);
+        let over = match asked_at {
+            Some(since) => self.may_be_over(entry.lock, since, now),
+            None => self.is_over(&self.lock().began, (entry.lock, token), now),
+        };
         // Who asked is noted in the poll that gives it the guard: whatever goes wrong, it was valid a moment ago.
         let at_once = asking.is_some() || calm && gone.is_none();
         if !again && !valid && at_once && !closing && !over {
@@ -380,6 +387,7 @@ impl Ledger {
         if exclusive {
             state.wrote.insert(token.czxid(), now);
         }
+        state.begins(&entry, asked_at, now);
         let held = Held {
             first,
             entry,
@@ -566,7 +574,8 @@ impl Drop for Holding {
         if let Some(held) = held {
             let entry = &held.entry;
             let alone = entry.share.0 == entry.share.1 && !entry.lock_has_permits;
-            let is_over = self.ledger.plans[entry.lock].most().is_some();
+            let (here, lost) = ((entry.lock, held.token), held.lost.unwrap_or(now));
+            let is_over = self.ledger.is_over(&self.ledger.lock().began, here, lost);
             if alone && !is_over && !entry.view.is_valid() {
                 self.ledger.lock().spoiled.insert(held.token.czxid());
             }

@@ -8,6 +8,7 @@ use super::Rule;
 use super::check::SOON;
 use super::kept_out::Caller;
 use super::ledger::{Held, Ledger, State};
+use super::limits::Began;
 
 /// A line of the log.
 #[derive(Debug)]
@@ -79,11 +80,12 @@ impl Ledger {
         &self,
         held: &Held,
         lost: u64,
-        told_lost: &BTreeSet<u64>,
+        (told_lost, began): (&BTreeSet<u64>, &Began),
     ) -> Option<(Rule, String)> {
         let (czxid, late) = (held.token.czxid(), self.world.now().saturating_sub(lost));
         let is_told = late <= SOON || told_lost.contains(&czxid);
-        if is_told || held.entry.has_other_nodes() || self.plans[held.entry.lock].most().is_some() {
+        let is_over = self.is_over(began, (held.entry.lock, held.token), lost);
+        if is_told || held.entry.has_other_nodes() || is_over {
             return None;
         }
         // A reader that was a writer has the token of another node.

@@ -15,6 +15,7 @@ mod kinds;
 mod lately;
 mod ledger;
 mod left_alone;
+mod limits;
 mod lingering;
 mod log;
 mod lowered;

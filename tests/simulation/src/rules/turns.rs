@@ -9,6 +9,7 @@ use zklock_core::lock::AnyLock;
 
 use super::Rule;
 use super::ledger::{Ledger, State};
+use super::scopes::Scope;
 use crate::executor::{Process, ProcessId};
 use crate::few::Few;
 
@@ -128,7 +129,8 @@ impl Ledger {
             (Some(_), _) => !scope.view.is_valid(),
             // What is lost is not had inside, and also not by who asked before.
             (None, None) => scope.lost.is_none_or(|lost| {
-                lost + NOTED > waiting.since && (lost + SOON > now || self.is_limited(scope.lock))
+                lost + NOTED > waiting.since
+                    && (lost + SOON > now || self.is_limited(&state, scope, lost))
             }),
             (None, Some(ErrorKind::Busy)) => {
                 !turns.is_alone(waiting) || state.scopes.inside(id).next().is_some()
@@ -148,8 +150,8 @@ impl Ledger {
     }
 
     /// Whether what is held for too long is lost without being told: the time is over, and nothing happened.
-    fn is_limited(&self, lock: usize) -> bool {
-        self.plans[lock].most().is_some()
+    fn is_limited(&self, state: &State, scope: &Scope, lost: u64) -> bool {
+        self.is_over(&state.began, (scope.lock, scope.view.fencing_token()), lost)
     }
 
     /// Nobody waits in the scope of what is lost.
@@ -157,9 +159,11 @@ impl Ledger {
         let scopes = &state.scopes;
         scopes.turns.asking.values().filter(|waiting| waiting.nested).find_map(|waiting| {
             let (id, scope) = scopes.nearest(&waiting.around, waiting.reads)?;
-            let since = scope.lost?.max(waiting.since);
+            let lost = scope.lost?;
+            let since = lost.max(waiting.since);
             let runs = scope.process.is_alive() && !scope.process.is_paused();
-            let late = runs && !self.is_limited(scope.lock) && !scope.went_on && now > since + SOON;
+            let limited = self.is_limited(state, scope, lost);
+            let late = runs && !limited && !scope.went_on && now > since + SOON;
             let (path, long) = (scope.view.node_path(), now - since);
             late.then(|| {
                 (super::INSIDE, format!("{path}: lost, and awaited in {id}, for {long} µs"))

@@ -284,11 +284,10 @@ impl Task {
             Err(error) if error.is_busy() && self.is_left(&call, &error) => {
                 self.crew.ledger.refused();
             }
-            Err(error) if error.kind() == ErrorKind::HeldTooLong => {}
             Err(error) if error.is_busy() => {
                 self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
             }
-            Err(error) => self.judge(&error, Some(7)),
+            Err(error) => self.judge_body(call.options.hold_at_most, call.since.0, &error),
         }
     }
 

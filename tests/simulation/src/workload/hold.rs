@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_lite::future::{or, zip};
 use zklock_core::base::error::LockError;
 use zklock_core::base::error_kind::ErrorKind;
+use zklock_core::base::token::FencingToken;
 use zklock_core::guard::downgrade::DowngradeError;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
@@ -154,7 +155,10 @@ impl Task {
                             };
                             return error.iter().for_each(|error| self.judge(error, None));
                         }
-                        Err(refused) => return self.judge(&refused.into(), None),
+                        Err(refused) => {
+                            let (error, token) = (LockError::from(refused), view.fencing_token());
+                            return self.judge_held(lock, token, &error);
+                        }
                     }
                 }
                 AnyGuard::Permits(mut permits) if permits.permits() > 1 => {
@@ -249,6 +253,14 @@ impl Task {
         if let Some(told) = told {
             self.expect_told(told);
         }
+    }
+
+    /// Looks at an error of whoever has a guard.
+    fn judge_held(&self, lock: usize, token: FencingToken, error: &LockError) {
+        if error.is_held_too_long() && self.crew.ledger.may_be_held_too_long(lock, token) {
+            return self.is_held_too_long(error);
+        }
+        self.judge(error, None);
     }
 
     /// Whoever releases what was lost before is told so.

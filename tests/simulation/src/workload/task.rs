@@ -479,7 +479,7 @@ impl Task {
                 if begun == 0 {
                     self.check_deadline(start, timeout * tries);
                 }
-                self.judge(&error, Some(7));
+                self.judge_body(plan.options.hold_at_most, start.0, &error);
             }
             None => self.say(|| "is dropped".to_owned()),
         }
@@ -513,6 +513,22 @@ impl Task {
         self.judge(error, how);
     }
 
+    /// Looks at the error of a call that runs a body, and began at this moment of its clock: it had the lock for as
+    /// long as it may, if it was held for too long.
+    pub(super) fn judge_body(&self, most: Option<Duration>, since: u64, error: &LockError) {
+        let took = Duration::from_nanos(self.process.nanos() - since);
+        if error.is_held_too_long() && most.is_some_and(|most| took >= most) {
+            return self.is_held_too_long(error);
+        }
+        self.judge(error, Some(7));
+    }
+
+    /// Notes an error that says rightly that a lock was held for too long.
+    pub(super) fn is_held_too_long(&self, error: &LockError) {
+        self.say(|| format!("{error}"));
+        self.crew.ledger.refused();
+    }
+
     /// Looks at an error.
     pub(super) fn judge(&self, error: &LockError, how: Option<u32>) {
         self.say(|| format!("{error}"));
@@ -526,10 +542,6 @@ impl Task {
             // Connecting takes its time.
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
-            ErrorKind::HeldTooLong => {
-                let limited = self.crew.locks.iter().any(|plan| plan.most().is_some());
-                limited && how.is_none_or(|how| how == 7)
-            }
             ErrorKind::Unauthorized => self.is_refused(),
             ErrorKind::Exhausted => self.crew.exhausted.load(Ordering::Relaxed),
             ErrorKind::Closing => self.crew.ledger.is_closing(&self.process),
