@@ -25,7 +25,7 @@ async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_the
         let mutex = mutex.clone();
         async move { mutex.acquire().await.unwrap() }
     });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let path = first.node_path().to_owned();
     drop(first);
     let second = next.await.unwrap();
