@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod examples;
+mod logs;
 mod pages;
 
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use super::root;
 const WEB: &str = "https://github.com/zklock/zklock/blob/main/";
 
 /// All files with such a name, by their path from the root.
-fn files(extension: &str) -> BTreeMap<PathBuf, String> {
+pub(crate) fn files(extension: &str) -> BTreeMap<PathBuf, String> {
     fn add(folder: &Path, extension: &str, found: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

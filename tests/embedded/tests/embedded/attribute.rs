@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zklock::testing::TestLocks;
 use zklock::{Body, ErrorKind, LockError, Session, SessionRegistry, current, zk_locked};
 use zklock_test_support::Warnings;
 
@@ -136,6 +137,41 @@ async fn an_async_function_that_holds_for_too_long_is_dropped_and_logged() {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(line.contains("held for longer than `hold_at_most`"), "{line}");
     assert!(line.contains("lock=\"long\" at_most=1s"), "{line}");
+}
+
+/// What is skipped is a busy lock: of everything else this line alone tells.
+#[tokio::test(start_paused = true)]
+async fn what_fails_in_a_function_that_skips_is_logged() {
+    #[zk_locked("skipped", timeout = "1s", retries = 1, on_busy = skip)]
+    async fn nothing() {}
+    #[zk_locked("skipped", timeout = "1s", retries = 1, on_busy = skip)]
+    async fn perhaps() -> Option<u32> {
+        Some(42)
+    }
+    let (locks, warnings) = (TestLocks::install(), Warnings::collect());
+    let failures = || {
+        let lines = warnings.take().into_iter();
+        lines.filter(|line| line.contains("a guarded function")).collect::<Vec<_>>()
+    };
+    nothing().await;
+    assert_eq!(perhaps().await, Some(42));
+    let held = locks.hold("skipped");
+    nothing().await;
+    assert_eq!(perhaps().await, None);
+    drop(held);
+    assert_eq!(failures(), [""; 0]);
+    locks.begin_outage();
+    for is_some in [false, true] {
+        if is_some {
+            assert_eq!(perhaps().await, None);
+        } else {
+            nothing().await;
+        }
+        let failures = failures();
+        let [line] = &failures[..] else { panic!("{failures:?}") };
+        assert!(line.contains("a guarded function that returns no error failed"), "{line}");
+        assert!(line.contains("code=\"1013\""), "{line}");
+    }
 }
 
 #[test]

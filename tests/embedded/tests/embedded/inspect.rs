@@ -12,6 +12,7 @@ use zklock::{
     MutexGuard, Observer, Owner, Session,
 };
 use zklock_core::coordinator::node::NodeKind;
+use zklock_test_support::Warnings;
 
 use crate::support::{client, contenders, data, on, prompt, store};
 
@@ -719,16 +720,30 @@ async fn what_is_called_like_a_permit_or_an_inner_lock_is_not_taken_for_one() {
 async fn who_may_not_follow_a_queue_asks_seldom_and_goes_on_once_it_may() {
     let (store, session) = store();
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Children).times(u64::MAX));
+    let refuses = Fault::refuse(RequestError::NoAuth).on(Op::Children).times(u64::MAX);
+    faults.inject(refuses.clone());
+    let warnings = Warnings::collect();
+    let refusals = || {
+        let lines = warnings.take();
+        lines.iter().filter(|line| line.contains("the queue of a lock cannot be followed")).count()
+    };
     let mut events = session.site("a").unwrap().events();
     assert_eq!(events.next().await, Some(LockEvent::Blind));
     store.record();
     tokio::time::timeout(Duration::from_secs(10), events.next()).await.unwrap_err();
     let asked = store.recorded().iter().filter(|one| one.op == Op::Children).count();
     assert!((10..=25).contains(&asked), "{asked} requests in 10 s");
+    assert_eq!(refusals(), 1);
     faults.clear();
-    let _guard = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let guard = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+    // It could be in between.
+    faults.inject(refuses);
+    drop(guard);
+    let blind = async { while events.next().await != Some(LockEvent::Blind) {} };
+    timeout(Duration::from_secs(10), blind).await.unwrap();
+    timeout(Duration::from_secs(10), events.next()).await.unwrap_err();
+    assert_eq!(refusals(), 1);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use zklock::{Embedded, ErrorKind, Event, Handoffs, LockOptions, Observer, Semaph
 use zklock_core::coordinator::memory::{Fault, Logged, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
+use zklock_test_support::Warnings;
 
 use crate::support::{Inline, client, contenders, on, prompt, store};
 
@@ -244,7 +245,7 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
     let waiting = crate::spawn(async move { semaphore.acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(350)).await;
     let [inner] = &contenders(&store, INNER).await[..] else { panic!("the inner lock is taken") };
-    let peer = client(&store).await;
+    let (peer, warnings) = (client(&store).await, Warnings::collect());
     peer.delete(&format!("{INNER}/{inner}")).await.unwrap();
     assert_eq!(permits(&store).await, 1, "it is created");
     // Of a client of kazoo that had counted before.
@@ -252,6 +253,9 @@ async fn no_permit_is_granted_that_was_taken_without_the_inner_lock() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(permits(&store).await, 1, "it takes back its own");
     assert!(!waiting.is_finished());
+    let lines = warnings.take();
+    let tells = "the node of a semaphore's inner lock was deleted by somebody else";
+    assert_eq!(lines.iter().filter(|line| line.contains(tells)).count(), 1, "{lines:?}");
     peer.delete("/zklock/printers/rogue").await.unwrap();
     assert!(waiting.await.unwrap().is_valid());
 }

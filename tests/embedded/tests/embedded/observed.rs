@@ -290,11 +290,14 @@ async fn observers_are_told_apart_and_one_that_is_slow_or_panics_goes_on() {
         .unwrap();
     let mutex = session.mutex("a").unwrap();
     // The first grant holds up the one observer; the other hears of everything.
-    let grants = 3_000;
+    let (grants, warnings) = (3_000, Warnings::collect());
     for _ in 0..grants {
         mutex.acquire().await.unwrap().release().await.unwrap();
         assert_eq!(next(&told), ["a acquired", "a released"]);
     }
+    let tells = |line: &String| line.contains("an observer is too slow, and misses events");
+    let lines = warnings.take();
+    assert_eq!(lines.iter().filter(|line| tells(line)).count(), 1, "{lines:?}");
     drop(go_on);
     let mut acquired = 0;
     let dropped: u64 = loop {

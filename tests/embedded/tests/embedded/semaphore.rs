@@ -13,6 +13,7 @@ use zklock::{
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
 use zklock_core::coordinator::request_error::RequestError;
+use zklock_test_support::Warnings;
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
 
@@ -346,9 +347,16 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     // What is no number changes nothing for those who know one, and is an error for the others.
     let knows = semaphore(&session);
     settle().await;
+    let warnings = Warnings::collect();
     client.set(node, b"plenty").await.unwrap();
     settle().await;
     assert_eq!(knows.limit(), Some(1));
+    let lines = warnings.take();
+    let is_told = |line: &String| {
+        line.contains("the limit of a semaphore cannot be read: its node must have four bytes")
+            && line.contains(node)
+    };
+    assert!(lines.iter().any(is_told), "{lines:?}");
     drop(second);
     drop(knows.acquire().await.unwrap());
     let error = semaphore(&on(&store)).acquire().await.unwrap_err();
