@@ -8,7 +8,7 @@
 //! Whatever is dropped on the way (a create request without a reply, a node in the queue) is
 //! deleted in the background, so a future that is dropped at any await leaves no node behind.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{Requeue, pause_after};
 use crate::base::times;
+use crate::coordinator::link::Link;
 use crate::coordinator::node::Stat;
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::head_age::Age;
@@ -108,9 +109,14 @@ impl AcquireLoop<'_> {
             }
             let generation = self.lane_permit.ready().await?;
             self.unused.go_with(&generation);
-            let acquired = match self.connected_in_turn(&generation).await {
-                true => self.enqueue_and_wait(&generation).await,
-                false => Err(Setback::Interrupted),
+            let connected = match self.may_send(&generation) {
+                true => Ok(()),
+                // Boxed, because it is rare.
+                false => Box::pin(self.unless_elsewhere(self.may_send_at_last(&generation))).await,
+            };
+            let acquired = match connected {
+                Ok(()) => self.enqueue_and_wait(&generation).await,
+                Err(setback) => Err(setback),
             };
             let setback = match acquired {
                 Ok(lease) => return Ok(lease),
@@ -120,6 +126,11 @@ impl AcquireLoop<'_> {
             self.passed = OnceLock::new();
             if let Some(turn) = self.turn {
                 match setback {
+                    // It keeps its place until it has one on another connection: those behind it come later there, too.
+                    _ if self.lane_permit.leaves() => {
+                        turn.again(false);
+                        turn.comes().await;
+                    }
                     Setback::NoDirectory if made == 0 => turn.again(true),
                     Setback::Interrupted => turn.again(false),
                     // The pause of this caller must not delay the others.
@@ -160,18 +171,38 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Waits until the connection is up, and nobody before it is to send first: of a request that was under way when the
-    /// connection was lost, that may be known only now. False if another generation is to be used.
-    async fn connected_in_turn(&self, generation: &Generation) -> bool {
-        loop {
+    /// Whether the connection is up, and nobody before it is to send first.
+    fn may_send(&self, generation: &Generation) -> bool {
+        let is_up = generation.coordinator().link() != Link::Down && !generation.is_retired();
+        is_up && self.turn.is_none_or(SendTurn::has_come)
+    }
+
+    /// Waits until that is so: of a request that was under way when the connection was lost, it may be known only now
+    /// whether it has to be sent again. Fails if another generation is to be used.
+    async fn may_send_at_last(&self, generation: &Generation) -> Result<(), Setback> {
+        while !self.may_send(generation) {
             if !generation.connected().await {
-                return false;
+                return Err(Setback::Interrupted);
             }
-            match self.turn.filter(|turn| !turn.has_come()) {
-                Some(turn) => turn.comes().await,
-                None => return true,
+            if let Some(turn) = self.turn {
+                turn.comes().await;
             }
         }
+        Ok(())
+    }
+
+    /// Does what is done while it has no node, unless another connection serves sooner.
+    pub(crate) fn unless_elsewhere<T>(
+        &self,
+        work: impl Future<Output = Result<T, Setback>>,
+    ) -> impl Future<Output = Result<T, Setback>> {
+        or(work, async {
+            // The inner lock of a semaphore, under which permits are taken, has its node on this connection.
+            match self.request.mode {
+                Mode::Permit => pending().await,
+                _ => Err(Setback::Failed(self.lane_permit.elsewhere().await)),
+            }
+        })
     }
 
     /// Waiting for others is boxed: every acquire moves this future, and most have nobody to wait

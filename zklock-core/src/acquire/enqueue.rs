@@ -90,10 +90,19 @@ impl AcquireLoop<'_> {
             answer = poll_once(&mut pending_create).await;
             turn.sent();
         }
-        let answer = match (answer, in_turn) {
-            (Some(answer), _) => answer,
-            (None, Some((turn, lost))) => Box::pin(or(pending_create, doubting(turn, lost))).await,
-            (None, None) => pending_create.await,
+        let answer = match answer {
+            Some(answer) => answer,
+            None => {
+                let answered = async {
+                    Ok(match in_turn {
+                        Some((turn, lost)) => {
+                            Box::pin(or(pending_create, doubting(turn, lost))).await
+                        }
+                        None => pending_create.await,
+                    })
+                };
+                self.unless_elsewhere(answered).await?
+            }
         };
         let is_there = matches!(answer, Ok(_) | Err(RequestError::NodeExists));
         if let Some(turn) = self.turn.filter(|_| is_there) {
@@ -105,7 +114,7 @@ impl AcquireLoop<'_> {
                 created
             }
             Err(RequestError::NoNode) => {
-                Box::pin(self.make_directory(generation)).await?;
+                Box::pin(self.unless_elsewhere(self.make_directory(generation))).await?;
                 return Err(Setback::NoDirectory);
             }
             Err(RequestError::NodeExists) => match single {

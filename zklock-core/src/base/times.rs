@@ -130,8 +130,8 @@ pub const CONNECT: Pauses = (ms(50), ms(500));
 /// because a session never stops trying.
 pub const RECONNECT: Pauses = (ms(50), s(1));
 
-/// How long an acquire waits for the next session of its connection before it goes to another one that has
-/// one: most reconnects take less.
+/// How long an acquire that has no node waits for its connection, or for the next session of it, before it goes to
+/// another one that is up: most reconnects take less.
 pub const ELSEWHERE: Duration = s(1);
 
 /// The longest time to wait for a server's reply to the question whether it serves. It is a quarter

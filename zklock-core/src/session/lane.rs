@@ -261,18 +261,28 @@ impl Lane {
         self.current().filter(|present| !present.is_retired())
     }
 
-    /// Ends when this lane has had no session for a while and another one has: that one serves sooner. All who wait
-    /// find it at the same time, so that they go there in their order.
+    /// Since when this lane has had no session, or no connection, if it has none.
+    fn down_since(&self) -> Option<Instant> {
+        match self.current() {
+            Some(generation) => generation.down_since(),
+            None => Some(Instant::from_nanos(self.without.load(Ordering::Acquire))),
+        }
+    }
+
+    /// Ends when this lane has been down for a while and another one is connected: that one serves sooner. All who
+    /// wait find it at the same time, so that they go there in their order.
     async fn elsewhere(&self) -> LockError {
-        let mut at = Instant::from_nanos(self.without.load(Ordering::Acquire)) + times::ELSEWHERE;
         loop {
-            self.clock().sleep_until(at).await;
-            if !self.is_connected() && self.keeping.health.is_another_connected() {
-                let error =
-                    LockError::new(ErrorKind::Unavailable, "this connection gets no session");
-                return self.trouble().into_iter().fold(error, LockError::because);
+            let (now, since) = (self.clock().now(), self.down_since());
+            let mut at = since.unwrap_or(now) + times::ELSEWHERE;
+            if at <= now {
+                if self.keeping.health.is_another_connected() {
+                    let error = LockError::new(ErrorKind::Unavailable, "this connection is down");
+                    return self.trouble().into_iter().fold(error, LockError::because);
+                }
+                at = now + times::ELSEWHERE;
             }
-            at = self.clock().now() + times::ELSEWHERE;
+            self.clock().sleep_until(at).await;
         }
     }
 
@@ -384,19 +394,20 @@ impl LanePermit {
     ///
     /// # Errors
     ///
-    /// Those of [`Lane::ready`]; also [`ErrorKind::Unavailable`] while the lane has no session and another one
-    /// has.
+    /// Those of [`Lane::ready`]; also [`ErrorKind::Unavailable`] if another lane serves [sooner](Self::elsewhere).
     pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
         match self.lane.present() {
             Some(present) => Ok(present),
-            None => Box::pin(or(self.lane.next(), self.elsewhere())).await,
+            None => Box::pin(or(self.lane.next(), async { Err(self.elsewhere().await) })).await,
         }
     }
 
-    async fn elsewhere(&self) -> Result<Arc<Generation>, LockError> {
+    /// Ends when this lane has been down for a while and another one is connected: the acquire is to go on with
+    /// another permit.
+    pub async fn elsewhere(&self) -> LockError {
         let error = self.lane.elsewhere().await;
         self.leaves.store(true, Ordering::Relaxed);
-        Err(error)
+        error
     }
 
     /// The session of this lane has no room for another node.
@@ -410,8 +421,8 @@ impl LanePermit {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Whether the acquire is to go on with another permit, because another lane has a session and this one has
-    /// none, or no room in it.
+    /// Whether the acquire is to go on with another permit, because another lane is connected and this one is
+    /// down, or has no room.
     pub fn leaves(&self) -> bool {
         self.leaves.load(Ordering::Relaxed)
     }

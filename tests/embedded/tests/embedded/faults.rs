@@ -573,14 +573,9 @@ async fn a_lock_is_not_granted_by_a_later_list_where_another_has_made_the_node_a
     assert_eq!(contenders(&store, "/zklock/a").await, [node]);
 }
 
-/// Opens another connection of a session whose first one is in use, runs what is to use it, and returns its
-/// ZooKeeper session.
-async fn over_a_second_connection(
-    store: &Embedded,
-    session: &Session,
-    begin: impl FnOnce(),
-) -> i64 {
-    let (before, first) = (store.sessions(), session.zookeeper_session().unwrap().id);
+/// Runs what is to use another connection of a session, which is opened if there is none, while the first one is
+/// in use.
+async fn beside_the_first(store: &Embedded, session: &Session, first: i64, begin: impl FnOnce()) {
     store.faults(first).hold_replies();
     let spawn = |number: usize| {
         let mutex = session.mutex(format!("busy/n{number}")).unwrap();
@@ -594,6 +589,16 @@ async fn over_a_second_connection(
     for busy in busy {
         busy.await.unwrap();
     }
+}
+
+/// Opens another connection, runs what is to use it, and returns its ZooKeeper session.
+async fn over_a_second_connection(
+    store: &Embedded,
+    session: &Session,
+    begin: impl FnOnce(),
+) -> i64 {
+    let (before, first) = (store.sessions(), session.zookeeper_session().unwrap().id);
+    beside_the_first(store, session, first, begin).await;
     store.sessions().into_iter().find(|id| !before.contains(id)).unwrap()
 }
 
@@ -605,24 +610,25 @@ async fn ends_for_good(store: &Embedded, session: &Session, ended: i64) {
     assert_eq!(session.state(), SessionState::Connecting, "it has the first one");
 }
 
+fn of_kind(session: &Session, kind: &str) -> AnyLock {
+    let options = LockOptions::new().fair(kind == "fair");
+    let semaphore = || session.semaphore("a", 1).unwrap();
+    match kind {
+        "write" => AnyLock::Write(session.rw_lock("a").unwrap()),
+        "permit" => semaphore().into(),
+        "kazoo's permit" => semaphore().with_driver(Kazoo::default()).into(),
+        _ => session.mutex("a").unwrap().with_options(options).into(),
+    }
+}
+
 /// Its lock is held by another process, and the servers let no further connection in.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_on_a_connection_that_gets_no_session_goes_to_one_that_has_one() {
     for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
         let (store, session) = prompt();
         let other = on(&store);
-        let lock = move |session: &Session| -> AnyLock {
-            let options = LockOptions::new().fair(kind == "fair");
-            let semaphore = || session.semaphore("a", 1).unwrap();
-            match kind {
-                "write" => AnyLock::Write(session.rw_lock("a").unwrap()),
-                "permit" => semaphore().into(),
-                "kazoo's permit" => semaphore().with_driver(Kazoo::default()).into(),
-                _ => session.mutex("a").unwrap().with_options(options).into(),
-            }
-        };
-        let held = lock(&other).acquire().await.unwrap();
-        let (mut waiting, waits) = (None, lock(&session));
+        let held = of_kind(&other, kind).acquire().await.unwrap();
+        let (mut waiting, waits) = (None, of_kind(&session, kind));
         let begin = || waiting = Some(crate::spawn(async move { waits.acquire().await }));
         let second = over_a_second_connection(&store, &session, begin).await;
         ends_for_good(&store, &session, second).await;
@@ -631,6 +637,125 @@ async fn whoever_waits_on_a_connection_that_gets_no_session_goes_to_one_that_has
         let guard = granted.expect(kind).unwrap().unwrap();
         assert!(guard.is_valid(), "{kind}");
     }
+}
+
+/// A session with two connections, and the ZooKeeper sessions of these.
+async fn of_two_connections() -> (Embedded, Session, [i64; 2]) {
+    let (store, session) = prompt();
+    let first = session.zookeeper_session().unwrap().id;
+    let second = over_a_second_connection(&store, &session, || {}).await;
+    (store, session, [first, second])
+}
+
+/// It does not come back for as long as the client tries: nobody holds the lock, and the other connection is up.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_on_a_connection_that_is_down_goes_to_one_that_is_up() {
+    for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
+        let (store, session, [first, second]) = of_two_connections().await;
+        let faults = store.faults(second);
+        faults.inject(Fault::cut_before().on(Op::Create).path("/a"));
+        let ask = || {
+            let lock = of_kind(&session, kind);
+            crate::spawn(async move {
+                let guard = lock.acquire_timeout(Duration::from_secs(2)).await?;
+                guard.release().await
+            })
+        };
+        let (mut begun, mut at) = (None, Instant::now());
+        let begin = || (begun, at) = (Some(ask()), Instant::now());
+        beside_the_first(&store, &session, first, begin).await;
+        assert_eq!(session.state(), SessionState::Suspended, "{kind}: it is on the first one");
+        // Who comes now waits with it, or is ahead.
+        let later = ask();
+        for asked in [begun.unwrap(), later] {
+            asked.await.unwrap().expect(kind);
+        }
+        assert!(at.elapsed() < Duration::from_millis(1_100), "{kind}: {:?}", at.elapsed());
+        // Nothing is sent when it comes back.
+        faults.reconnect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let left = contenders(&store, "/zklock/a").await;
+        assert!(left.iter().all(|name| ["locks", "leases"].contains(&&**name)), "{kind}: {left:?}");
+    }
+}
+
+/// Its node is there, and in its own way until the connection is back.
+#[tokio::test(start_paused = true)]
+async fn a_node_on_a_connection_that_was_left_is_deleted_when_that_is_back() {
+    for kind in ["mutex", "fair", "write"] {
+        let (store, session, [first, second]) = of_two_connections().await;
+        let faults = store.faults(second);
+        drop(of_kind(&session, kind).acquire().await.unwrap());
+        faults.inject(Fault::cut_after().on(Op::Create).path("/a/"));
+        let (mut asked, lock) = (None, of_kind(&session, kind));
+        let begin = || asked = Some(crate::spawn(async move { lock.acquire().await }));
+        beside_the_first(&store, &session, first, begin).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(
+            contenders(&store, "/zklock/a").await.len(),
+            2,
+            "{kind}: it waits behind itself"
+        );
+        faults.reconnect();
+        let guard = timeout(Duration::from_secs(1), asked.unwrap()).await.expect(kind).unwrap();
+        let node = guard.unwrap();
+        let left = contenders(&store, "/zklock/a").await;
+        assert!(left.len() == 1 && node.node_path().ends_with(&left[0]), "{kind}: {left:?}");
+    }
+}
+
+/// Its place is ahead of the other's.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_a_node_on_a_connection_that_is_down_keeps_its_place() {
+    let (store, session, [first, second]) = of_two_connections().await;
+    let other = on(&store);
+    let held = of_kind(&other, "mutex").acquire().await.unwrap();
+    let (mut asked, lock) = (None, of_kind(&session, "mutex"));
+    let begin = || asked = Some(crate::spawn(async move { lock.acquire().await }));
+    beside_the_first(&store, &session, first, begin).await;
+    let before = contenders(&store, "/zklock/a").await;
+    store.faults(second).disconnect();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await, before);
+    store.faults(second).reconnect();
+    held.release().await.unwrap();
+    let guard = timeout(Duration::from_secs(1), asked.unwrap()).await.unwrap().unwrap().unwrap();
+    assert!(before.iter().any(|name| guard.node_path().ends_with(name.as_str())), "{before:?}");
+}
+
+/// The first of them has sent its request, and the others wait for the answer.
+#[tokio::test(start_paused = true)]
+async fn all_who_ask_on_a_connection_that_is_down_leave_it_in_their_order() {
+    let (store, session, [first, second]) = of_two_connections().await;
+    let granted = Arc::new(Mutex::new(Vec::new()));
+    let ask = |number: u32| {
+        let (lock, granted) = (of_kind(&session, "fair"), granted.clone());
+        crate::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            granted.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        })
+    };
+    // No answer is there yet when the connection breaks.
+    store.answer_late(7, Duration::from_millis(200));
+    let (faults, mut waiting) = (store.faults(second), Vec::new());
+    let begin = || {
+        waiting.extend((0..30).map(ask));
+        crate::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            faults.disconnect();
+        });
+    };
+    beside_the_first(&store, &session, first, begin).await;
+    store.answer_late(7, Duration::ZERO);
+    assert_eq!((granted.lock().unwrap().len(), session.state()), (0, SessionState::Suspended));
+    let all = async {
+        for waiting in waiting {
+            waiting.await.unwrap();
+        }
+    };
+    timeout(Duration::from_millis(1_100), all).await.expect("they wait one after the other");
+    assert_eq!(*granted.lock().unwrap(), Vec::from_iter(0..30));
 }
 
 /// They have taken their turns on the first one. One after the other they would wait for a second each.

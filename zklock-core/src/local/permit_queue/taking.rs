@@ -37,7 +37,7 @@ impl Queue<Permits> {
         fetch: &Fetch<PermitRequest>,
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
-        self.limit().known(lane_permit).await?;
+        or(self.limit().known(lane_permit), async { Err(lane_permit.elsewhere().await) }).await?;
         let Targets { locks, counts_first, .. } = &self.engine().targets;
         let requeue = &fetch.wants.requeue;
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);
