@@ -19,7 +19,7 @@ use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::obstacle::{Blocked, Obstacle, Passed};
 use crate::acquire::seen::Seen;
 use crate::acquire::send_order::SendTurn;
-use crate::acquire::setback::{Setback, deleted_again, setback};
+use crate::acquire::setback::{Setback, deleted_again, refused, setback};
 use crate::acquire::target::{NodeRequest, Target};
 use crate::acquire::watching::Woken;
 use crate::base::clock::Instant;
@@ -108,6 +108,9 @@ impl AcquireLoop<'_> {
                 turn.comes().await;
             }
             let generation = self.lane_permit.ready().await?;
+            if let Some(error) = generation.refuses(self.directory()).and_then(refused) {
+                return Err(error.at(self.directory()));
+            }
             self.unused.go_with(&generation);
             let connected = match self.may_send(&generation) {
                 true => Ok(()),

@@ -313,6 +313,7 @@ impl SessionBuilder {
             health: SessionHealth::connecting(),
             local_queues: LocalQueues::new(place),
             phantoms: Phantoms::default(),
+            stuck: Arc::default(),
         };
         let about = About { root, app: self.app, settings, driver: self.driver };
         let session = Session::start(lane_config, io, about);

@@ -44,6 +44,7 @@ use crate::session::node_budget::NodeBudget;
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
 use crate::session::standstill::Standstill;
+use crate::session::stuck::Stuck;
 use crate::session::watch_budget::WatchBudget;
 
 /// How a generation ended.
@@ -74,6 +75,8 @@ pub struct Generation {
     retired: AtomicBool,
     /// A node that shows that the server's data differ from its leader's.
     phantom: OnceLock<PhantomNode>,
+    /// Where no nodes are created for a while, on whichever connection.
+    stuck: OnceLock<Arc<Stuck>>,
     head_ages: HeadAges,
     /// Lists that several callers wait for.
     listings: Listings,
@@ -147,6 +150,7 @@ impl Generation {
             closed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             phantom: OnceLock::new(),
+            stuck: OnceLock::new(),
             head_ages,
             listings: Listings::default(),
             shared: Shared::default(),

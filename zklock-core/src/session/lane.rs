@@ -28,6 +28,7 @@ use crate::session::local_queues::LocalQueues;
 use crate::session::node_budget::NodeLoad;
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
+use crate::session::stuck::Stuck;
 
 mod opening;
 
@@ -63,6 +64,8 @@ pub struct LaneConfig {
     pub local_queues: Arc<LocalQueues>,
     /// What shows which servers are not used.
     pub phantoms: Phantoms,
+    /// Where no nodes are created for a while.
+    pub stuck: Arc<Stuck>,
 }
 
 /// Opens generations, one after the other.

@@ -223,6 +223,7 @@ mod tests {
             health: SessionHealth::connecting(),
             local_queues: LocalQueues::new(place),
             phantoms: Phantoms::default(),
+            stuck: Arc::default(),
         };
         Arc::new(Lanes::start(lane_config, None))
     }

@@ -24,6 +24,7 @@ pub mod runtime;
 pub mod slow;
 pub mod spawner;
 pub mod standstill;
+pub mod stuck;
 pub mod timing;
 pub mod unused;
 pub mod watch_budget;

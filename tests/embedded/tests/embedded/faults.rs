@@ -91,6 +91,48 @@ async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
 }
 
+/// Each would be in the way of the next, until its ZooKeeper session ends, and that of those who wait beside it.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_where_nothing_may_be_deleted_is_refused_and_costs_no_session() {
+    let (store, session) = store();
+    let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
+    let ask = |name: &str| {
+        let mutex = session.mutex(name.to_owned()).unwrap();
+        crate::spawn(async move { mutex.acquire().await })
+    };
+    let refuse = || {
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/");
+        store.faults(session.zookeeper_session().unwrap().id).inject(refused.times(u64::MAX));
+    };
+    // The first one is not known to be the directory's fault.
+    for _ in 0..2 {
+        refuse();
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    }
+    let waiting = ask("b");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (number, places) =
+        (session.zookeeper_session().unwrap().number, contenders(&store, "/zklock/b").await);
+    refuse();
+    let start = Instant::now();
+    for _ in 0..8 {
+        let refused = ask("a").await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused:#}");
+        assert!(format!("{refused:#}").contains("/zklock/a"), "{refused:#}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    assert_eq!(session.zookeeper_session().unwrap().number, number);
+    assert_eq!(contenders(&store, "/zklock/b").await, places, "the waiter has lost its place");
+    held.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    // Somebody may have changed the ACL.
+    store.faults(session.zookeeper_session().unwrap().id).clear();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    ask("a").await.unwrap().unwrap().release().await.unwrap();
+}
+
 /// Who reads in the old session lets others of its process in beside it, as before.
 #[tokio::test(start_paused = true)]
 async fn a_refused_delete_keeps_no_reader_from_those_that_read_in_the_same_session() {

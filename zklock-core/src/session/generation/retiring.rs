@@ -1,5 +1,6 @@
 //! Why new acquires use another generation, while this one lives.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Generation;
@@ -10,6 +11,7 @@ use crate::base::unharmed::{tell_all, unharmed};
 use crate::coordinator::request_error::RequestError;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Event;
+use crate::session::stuck::Stuck;
 
 impl Generation {
     /// Retires the generation because a node cannot be deleted: new acquires use another one, and
@@ -28,6 +30,26 @@ impl Generation {
             tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
                                          when its ZooKeeper session ends");
         });
+    }
+
+    /// Where it is to be told in which directories nodes are stuck.
+    pub fn tell_where_stuck(&self, stuck: Arc<Stuck>) {
+        // Told once.
+        let _ = self.stuck.set(stuck);
+    }
+
+    /// Remembers that a node may not be deleted.
+    pub fn is_stuck(&self, path: &str, why: &RequestError) {
+        if let Some(stuck) = self.stuck.get() {
+            let now = self.lease.clock().now();
+            stuck.note(path, now + self.lease.timeout(), now, why);
+        }
+    }
+
+    /// Why nobody creates a node in a directory, if two were stuck there within a session timeout, and that is no
+    /// longer ago.
+    pub fn refuses(&self, directory: &str) -> Option<RequestError> {
+        self.stuck.get()?.refuses(directory, || self.lease.clock().now())
     }
 
     /// Retires the generation because the data of its server differ from its leader's, as an acquire of

@@ -84,6 +84,7 @@ impl Rounds {
             false => WatchBudget::none(chroot),
         };
         let generation = Generation::new(self.number, coordinator, lease, spawner, events, watches);
+        generation.tell_where_stuck(lane.config.stuck.clone());
         lane.note(&generation);
         if self.number == 1 && lane.keeping.health.is_of_first() {
             warn_of_tick(lane.config.tick, timing, &generation);

@@ -280,6 +280,7 @@ async fn delete_until_gone(
                 return Ok(());
             }
             Err(error) if error.is_definite() => {
+                generation.is_stuck(path, &error);
                 generation.retire(path, held.as_ref().map(|node| &node.of), &error);
                 return Err(error);
             }

@@ -122,6 +122,7 @@ fn lane(connector: impl Connector) -> Arc<Lane> {
         health: SessionHealth::connecting(),
         local_queues: LocalQueues::new(Place { servers: "lane".into(), chroot: "".into() }),
         phantoms: Phantoms::default(),
+        stuck: Arc::default(),
     }))
 }
 
