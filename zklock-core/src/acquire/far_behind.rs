@@ -16,6 +16,13 @@ use crate::session::generation::Listed;
 /// From so many names on, a list is longer than what the few reads take.
 const LONG: usize = 50;
 
+/// Of so many that it waits for, it reads each.
+const FEW: usize = 2;
+
+/// So many times in a row it does without a list, which says how many are ahead: by that number it asks whether those
+/// whom it waits for live.
+const QUIET: u32 = 7;
+
 impl AcquireLoop<'_> {
     /// Whether this queue is so long that it is not listed because time has passed. Those of one process that wait
     /// with nodes of their own share their lists.
@@ -35,14 +42,17 @@ impl AcquireLoop<'_> {
         deletion_grants: bool,
         give_way: &mut Option<Instant>,
     ) -> Result<Woken, Setback> {
+        let mut quiet = if obstacle.paths().len() <= FEW { QUIET } else { 0 };
         loop {
             let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut *node));
             let woken = self.stand_behind(obstacle.clone(), age, own, give_way).await?;
             if !matches!(woken, Woken::Time | Woken::Reconnected)
+                || quiet == 0
                 || !self.is_still_so(&obstacle, (node.path(), node.czxid())).await?
             {
                 return Ok(woken);
             }
+            quiet -= 1;
         }
     }
 
@@ -54,21 +64,27 @@ impl AcquireLoop<'_> {
     ) -> Result<bool, Setback> {
         let generation = &obstacle.generation;
         let coordinator = generation.coordinator();
+        let head =
+            Some(&*obstacle.head).filter(|head| obstacle.paths().iter().all(|path| path != head));
+        let read = |path| (path, coordinator.get(path));
         let own = coordinator.get(own);
-        let ahead = obstacle.paths().iter().map(|path| &**path).chain([&*obstacle.head]);
-        let ahead: Vec<_> = ahead.map(|path| (path, coordinator.get(path))).collect();
+        let asked: Vec<_> =
+            obstacle.paths().iter().map(|path| &**path).chain(head).map(read).collect();
         let mut is_so = match own.await {
             Ok((_, stat)) => stat.czxid == czxid,
+            // It is there. Who waits need not read it.
+            Err(RequestError::NoAuth) => true,
             Err(RequestError::NoNode) => false,
             Err(error) => return self.after(generation, error).await.map(|()| false),
         };
-        for (path, reply) in ahead {
+        for (path, reply) in asked {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => {
                     self.passed().add(path);
                     is_so = false;
                 }
                 Ok(_) => {}
+                Err(RequestError::NoAuth) if Some(path) == head => {}
                 Err(RequestError::NoNode) => is_so = false,
                 Err(error) => return self.after(generation, error).await.map(|()| false),
             }

@@ -226,7 +226,7 @@ impl Grant {
     }
 
     /// Whether one of its leases is not valid, or was not when somebody asked before.
-    fn is_known_lost(&self, is_valid: impl Fn(&Lease) -> bool) -> bool {
+    pub(super) fn is_known_lost(&self, is_valid: impl Fn(&Lease) -> bool) -> bool {
         let Some(more) = &self.more else { return !is_valid(&self.lease) };
         let was_lost = more.lost.load(Ordering::Acquire);
         if !was_lost && self.leases().all(|lease| is_valid(lease)) {

@@ -333,9 +333,7 @@ impl Follower {
                         continue;
                     }
                 };
-                let session = generation.coordinator().session_id();
-                let is_another = read_by.replace(session).is_some_and(|before| before != session);
-                match self.look(&generation, is_another).await {
+                match self.look(&generation, &mut read_by).await {
                     Ok(()) => {}
                     Err(Setback::Failed(error)) => {
                         let why = error.aside(format!("the limit in {}", self.path));
@@ -366,10 +364,15 @@ impl Follower {
         self.unread.asked.notified().await;
     }
 
-    /// Reads the node, and waits until it may have changed. What `another` session has read may be newer than what
-    /// the server of this one shows, so that has to catch up.
-    async fn look(&self, generation: &Arc<Generation>, another: bool) -> Result<(), Setback> {
-        let path = self.path.as_str();
+    /// Reads the node, and waits until it may have changed. What another session has `read_by` then may be newer than
+    /// what the server of this one shows, so that has to catch up.
+    async fn look(
+        &self,
+        generation: &Arc<Generation>,
+        read_by: &mut Option<i64>,
+    ) -> Result<(), Setback> {
+        let (path, session) = (self.path.as_str(), generation.coordinator().session_id());
+        let another = read_by.is_some_and(|before| before != session);
         let watching = generation.watches().take([path]);
         let looked = if watching.is_some() {
             let read = |server: &dyn Coordinator, path: &str| server.get_watched(path);
@@ -382,6 +385,7 @@ impl Follower {
         };
         match looked {
             Ok((data, watch)) => {
+                *read_by = Some(session);
                 match read(&data) {
                     Some(limit) => {
                         self.now.store(limit, Ordering::Release);

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zklock::driver::{Attempt, Contender, Coordinator, LockDriver};
-use zklock::layout::Curator;
+use zklock::layout::{Curator, MaxLeases};
 use zklock::{Embedded, LockError, LockOptions, Mode, MutexGuard, Session};
-use zklock_core::coordinator::memory::Op;
+use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
+use zklock_core::coordinator::request_error::RequestError;
 use zklock_core::layout::verdict::Verdict;
 
 use crate::support::{client, contenders, on, prompt};
@@ -194,7 +195,7 @@ async fn queued(raw: &dyn Coordinator, count: usize) -> Vec<String> {
     let mut nodes = Vec::new();
     for _ in 0..count {
         let path = format!("/zklock/a/{}", Curator.prefix(&Attempt::new(), Mode::Mutex));
-        nodes.push(raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path);
+        nodes.push(raw.create(&path, b"host", NodeKind::EphemeralSequential).await.unwrap().path);
     }
     nodes
 }
@@ -255,5 +256,63 @@ async fn who_waits_far_behind_notices_what_no_watch_tells() {
     let now = contenders(&store, "/zklock/a").await;
     assert_eq!(now.len(), 60, "it queued up again");
     assert!(!now.iter().any(|name| own.as_ref().unwrap().ends_with(name)));
+    waiting.abort();
+}
+
+/// The head has an ACL that shuts this session out, as has its own node.
+#[tokio::test(start_paused = true)]
+async fn who_waits_far_behind_need_not_read_the_head_or_its_own_node() {
+    let (store, session) = prompt();
+    let raw = client(&store).await;
+    let nodes = queued(&*raw, 60).await;
+    let lock = session.rw_lock("a").unwrap();
+    let waiting = crate::spawn(async move { lock.write().await });
+    tokio::time::sleep(20 * ANSWER).await;
+    let own = contenders(&store, "/zklock/a").await.into_iter();
+    let own = own.map(|name| format!("/zklock/a/{name}")).find(|path| !nodes.contains(path));
+    let faults = store.faults(session.zookeeper_session().unwrap().id);
+    for path in [&nodes[0], &own.unwrap()] {
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Get).path(path);
+        faults.inject(refused.times(u64::MAX));
+    }
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    assert!(!waiting.is_finished(), "{:?}", waiting.await);
+    for node in &nodes {
+        raw.delete(node).await.unwrap();
+    }
+    assert!(waiting.await.unwrap().unwrap().is_valid());
+}
+
+/// By how many are ahead it asks whether those live for whom it waits, and says how long the queue is.
+#[tokio::test(start_paused = true)]
+async fn who_waits_far_behind_knows_after_a_while_how_many_are_ahead() {
+    let (store, session) = prompt();
+    let raw = client(&store).await;
+    let nodes = queued(&*raw, 60).await;
+    let mutex = session.mutex("a").unwrap();
+    let waiting =
+        crate::spawn(async move { mutex.acquire_timeout(Duration::from_secs(120)).await });
+    tokio::time::sleep(20 * ANSWER).await;
+    for node in &nodes[1..58] {
+        raw.delete(node).await.unwrap();
+    }
+    let busy = waiting.await.unwrap().unwrap_err();
+    assert_eq!(busy.holder().map(|holder| holder.ahead), Some(3), "{busy:#}");
+}
+
+/// As many as it waits for are no few nodes.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_many_nodes_lists_the_queue() {
+    let (store, session) = prompt();
+    let raw = client(&store).await;
+    let _nodes = queued(&*raw, 60).await;
+    let layout = MaxLeases::new(40, Curator).unwrap();
+    let mutex = session.mutex("a").unwrap().with_driver(layout);
+    let waiting = crate::spawn(async move { mutex.acquire().await.map(drop) });
+    tokio::time::sleep(20 * ANSWER).await;
+    store.record();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let reads = store.recorded().iter().filter(|one| one.op == Op::Get).count();
+    assert!(lists(&store) == 1 && reads <= 42, "{reads}");
     waiting.abort();
 }

@@ -106,8 +106,8 @@ async fn whoever_asks_where_nothing_may_be_deleted_is_refused_and_costs_no_sessi
     };
     // The first one is not known to be the directory's fault.
     for _ in 0..2 {
-        refuse();
         let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        refuse();
         assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
     }
     let waiting = ask("b");

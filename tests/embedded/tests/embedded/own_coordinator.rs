@@ -169,7 +169,7 @@ fn watched_after_a_wait(driver: impl LockDriver, ahead: &str, waits_with: usize)
     let mutex = session.mutex("orders").unwrap().with_driver(driver);
     drop(mutex.blocking_acquire().unwrap());
     let ahead = format!("/zklock/orders/{ahead}");
-    let ahead = block_on(peer.create(&ahead, b"", NodeKind::EphemeralSequential)).unwrap();
+    let ahead = block_on(peer.create(&ahead, b"host", NodeKind::EphemeralSequential)).unwrap();
     let waiting = thread::spawn(move || mutex.blocking_acquire().unwrap());
     let id = session.zookeeper_session().unwrap().id;
     until_watches(&store, id, waits_with);

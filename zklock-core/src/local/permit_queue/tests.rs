@@ -56,3 +56,13 @@ async fn of_permits_of_which_one_is_lost_no_part_makes_the_rest_valid_again() {
         assert!(!view.is_valid() && grant.leases().count() == 3);
     }
 }
+
+/// Another thread has seen the loss of a part a moment before it is split off.
+#[tokio::test]
+async fn permits_that_somebody_was_told_are_lost_are_not_split() {
+    let semaphore = Session::embedded().semaphore("a", 3).unwrap();
+    let three = semaphore.acquire_many(3).await.unwrap();
+    assert!(three.grant.is_known_lost(|_| false));
+    assert!(three.grant.split(1).is_none());
+    assert!(!three.is_valid() && three.grant.leases().count() == 3);
+}
