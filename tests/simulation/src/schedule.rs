@@ -15,7 +15,7 @@ use crate::executor::{Process, ProcessId, World};
 use crate::faults;
 use crate::host::Host;
 use crate::log;
-use crate::profile::{Faults, Profile};
+use crate::profile::{Faults, Profile, Shape};
 use crate::rules::{self, Account, Ledger, Violation};
 use crate::store::Store;
 use crate::workload::{self, Corner, Crew, Frightened, LockPlan, RIGHTS};
@@ -374,7 +374,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
 /// Whether what observers are told is compared with what callers did: each of them has a thread of its own.
 fn is_observed(profile: &Profile) -> bool {
     let acquires = profile.multi > 80 || profile.steps_down || profile.corner == Some(Corner::Told);
-    profile.only.is_none() && acquires
+    profile.only.is_none() && (acquires || matches!(profile.shape, Shape::Permits))
 }
 
 /// Which of several connections and servers is used.

@@ -797,6 +797,40 @@ async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
     let is_handed = |event: &Event| matches!(event, Event::HandedOn { mode: Mode::Permit, token, .. } if *token == permit.fencing_token());
     assert!(both.iter().any(is_handed), "{both:?}");
     assert!(both.iter().any(|event| matches!(event, Event::Acquired { ahead: 1, .. })), "{both:?}");
+    let token = permit.fencing_token();
+    drop(permit);
+    drop(session.mutex("after").unwrap().acquire().await.unwrap());
+    // That of the one before it is told meanwhile.
+    let of_others =
+        |event: &Event| matches!(event, Event::Released { token: of, .. } if *of != token);
+    let mut after = std::iter::from_fn(|| Some(of_lock(&told))).skip_while(of_others);
+    match after.next() {
+        Some(Event::Released { mode: Mode::Permit, token: released, error: None, .. }) => {
+            assert_eq!(released, token);
+        }
+        event => panic!("{event:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_part_of_permits_that_were_split_is_released() {
+    let (_store, session, told) = all_observed();
+    let mut rest = session.semaphore("s", 3).unwrap().acquire_many(3).await.unwrap();
+    assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    let part = rest.split(1).unwrap();
+    for permits in [part, rest] {
+        let token = permits.fencing_token();
+        drop(permits);
+        drop(session.mutex("after").unwrap().acquire().await.unwrap());
+        match of_lock(&told) {
+            Event::Released { lock, mode, token: released, nested, error: None, .. } => {
+                assert_eq!((&*lock, mode, released, nested), ("s", Mode::Permit, token, false));
+            }
+            event => panic!("{event:?}"),
+        }
+        assert!(matches!(of_lock(&told), Event::Acquired { mode: Mode::Mutex, .. }));
+        assert!(matches!(of_lock(&told), Event::Released { mode: Mode::Mutex, .. }));
+    }
 }
 
 #[tokio::test(start_paused = true)]

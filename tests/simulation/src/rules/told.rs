@@ -20,6 +20,8 @@ struct Heard {
     cancelled: u64,
     /// How often each grant was told, and how often its release.
     grants: BTreeMap<(Arc<str>, FencingToken), (u32, u32)>,
+    /// The same of the permits of each semaphore, together: those that were split off are released by themselves.
+    permits: BTreeMap<Arc<str>, (u32, u32)>,
     /// What was released more often than it was granted.
     twice: Option<String>,
     /// The nodes that were lost while they were held, by their czxids.
@@ -44,9 +46,12 @@ impl Account {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Cancelled { .. } => heard.cancelled += 1,
-            // Of permits that were split, each part is released.
-            Event::Acquired { mode, .. } | Event::Released { mode, .. }
-                if *mode == Mode::Permit => {}
+            Event::Acquired { mode: Mode::Permit, lock, .. } => {
+                heard.permits.entry(lock.clone()).or_default().0 += 1;
+            }
+            Event::Released { mode: Mode::Permit, lock, .. } => {
+                heard.permits.entry(lock.clone()).or_default().1 += 1;
+            }
             Event::Acquired { lock, token, .. } => {
                 heard.grants.entry((lock.clone(), *token)).or_default().0 += 1;
             }
@@ -101,6 +106,13 @@ impl Ledger {
             grants.find(|(_, (granted, released))| granted > released)
         {
             let what = format!("{lock} with token {token}: {granted} grants, {released} releases");
+            self.fail(super::RELEASED_ONCE, what);
+        }
+        let mut permits = heard.permits.iter().filter(|_| !crashed);
+        if let Some((lock, (granted, released))) =
+            permits.find(|(_, (granted, released))| granted > released)
+        {
+            let what = format!("permits of {lock}: {granted} grants, {released} releases");
             self.fail(super::RELEASED_ONCE, what);
         }
         let cancelled = heard.cancelled;
