@@ -13,6 +13,8 @@ pub(super) struct Remains {
     /// Ephemeral nodes that some servers show and others do not, and who shows them: the servers'
     /// data differ, which no client has done.
     pub(super) disputed: BTreeMap<String, Vec<usize>>,
+    /// The servers that do not say which watches they have.
+    pub(super) silent: Vec<usize>,
 }
 
 impl Remains {
@@ -33,18 +35,24 @@ impl Remains {
                 left.sessions.push(format!("{:#x}", session.id));
             }
         }
-        for server in servers {
+        let mut silent = Vec::new();
+        for (index, server) in servers.iter().enumerate() {
             let answer = server.four_letter("wchp").unwrap_or_default();
+            // Without a watch the answer has an empty line.
+            if answer.is_empty() || answer.contains("not currently serving requests") {
+                silent.push(index);
+            }
             let paths = answer.lines().filter(|line| line.starts_with('/'));
             left.watches.extend(paths.map(str::to_owned));
         }
-        Remains { left, disputed }
+        Remains { left, disputed, silent }
     }
 
     /// Whether nothing is there.
     pub(super) fn is_clean(&self) -> bool {
         let Left { nodes, watches, sessions, threads: _ } = &self.left;
-        nodes.is_empty() && watches.is_empty() && sessions.is_empty() && self.disputed.is_empty()
+        let is_said = self.disputed.is_empty() && self.silent.is_empty();
+        is_said && nodes.is_empty() && watches.is_empty() && sessions.is_empty()
     }
 
     /// Whether this server shows nodes that another does not.

@@ -181,6 +181,7 @@ pub fn run(plan: &Plan) -> Report {
         thread::sleep(Duration::from_millis(100));
     };
     history.note(json!({ "left": remains.left, "disputed": remains.disputed }));
+    assert!(remains.silent.is_empty(), "servers {:?} do not answer `wchp`", remains.silent);
     let leader_differs = remains.differs(ensemble.leader());
     history.flush();
 
