@@ -48,6 +48,27 @@ async fn of_several_servers_each_is_said_what_is_wrong_with_it() {
     assert!(text.contains(&format!("{silent} did not answer")), "{text}");
 }
 
+/// While their credentials are being changed, servers differ. Which one is asked first is left to chance.
+#[tokio::test]
+async fn a_server_that_refuses_the_credentials_does_not_keep_from_those_that_know_them() {
+    let closed = "zookeeper.DigestAuthenticationProvider.enabled";
+    let refuses = ZooKeeper::builder().java_property(closed, "false").start();
+    let bed = Bed::shared("one-refuses");
+    let servers = [refuses.addr(), bed.server().addr()];
+    let builder = |servers: &str| Session::builder(servers).auth("digest", "me:secret");
+    let error = builder(&servers[0]).connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    for _ in 0..6 {
+        let session = builder(&servers.join(",")).connect().await.unwrap();
+        session.close().await;
+    }
+    // All of them do.
+    let both = [servers[0].clone(), servers[0].replace("127.0.0.1", "localhost")].join(",");
+    let error = builder(&both).connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn servers_that_are_dead_or_frozen_do_not_keep_from_the_one_that_lives() {
     let frozen = ZooKeeper::start();

@@ -121,7 +121,7 @@ impl Search<'_> {
         let mut pause = times::CONNECT.0;
         loop {
             self.results = probe(&self.servers.servers, self.options.is_plain(), look).await;
-            let candidates = candidates(&self.servers.servers, &self.results);
+            let mut candidates = candidates(&self.servers.servers, &self.results);
             if !candidates.is_empty() {
                 let rest = self.options.connect_timeout.saturating_sub(start.elapsed());
                 // A server that answers and then opens no session must not use up all the time.
@@ -133,12 +133,23 @@ impl Search<'_> {
                     attempts.fetch_sub(1, Ordering::AcqRel);
                 });
                 let refused = &mut self.refused;
-                let attempt = attempt(self.options, self.servers, &candidates, refused);
-                match within(share, attempt).await {
+                let first = attempt(self.options, self.servers, &candidates, refused);
+                let mut opened = within(share, first).await;
+                if matches!(opened, Some(Err(RequestError::AuthFailed))) && candidates.len() > 1 {
+                    // The library has asked one of them. Another one may know a new password already, or a former one
+                    // still; and who reconnects to one that does not loses its session.
+                    candidates = self.letting_in(&candidates, share).await;
+                    if !candidates.is_empty() {
+                        let refused = &mut self.refused;
+                        let next = attempt(self.options, self.servers, &candidates, refused);
+                        opened = within(share, next).await;
+                    }
+                }
+                match opened {
                     Some(Ok(opened)) => {
                         if let Some(servers) = left_out(&self.servers.servers, &candidates) {
-                            let what = "some servers did not answer, and this ZooKeeper session \
-                                        does not use them";
+                            let what = "some servers did not answer, or refused the credentials, and this \
+                                        ZooKeeper session does not use them";
                             unharmed(|| tracing::warn!(servers, "{what}"));
                         }
                         let keeps = keeps_watches(self.options, self.servers, &candidates, look);
@@ -159,6 +170,24 @@ impl Search<'_> {
             Timer::after(pause).await;
             pause = (pause * 2).min(times::CONNECT.1);
         }
+    }
+
+    /// Those of several servers that do not refuse the credentials, if one of them opens a session.
+    async fn letting_in<'s>(&self, candidates: &[&'s str], limit: Duration) -> Vec<&'s str> {
+        let share = limit / u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+        let (mut others, mut some_open) = (Vec::new(), false);
+        for server in candidates {
+            match within(share, granted(self.options, self.servers, &[server])).await {
+                Some(Ok(opened)) => {
+                    close(opened, self.options).await;
+                    some_open = true;
+                }
+                Some(Err(RequestError::AuthFailed)) => continue,
+                Some(Err(_)) | None => {}
+            }
+            others.push(*server);
+        }
+        if some_open { others } else { Vec::new() }
     }
 
     fn in_vain(self) -> RequestError {
