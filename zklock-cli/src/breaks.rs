@@ -20,8 +20,11 @@ pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
     let mut shown: Option<ContenderInfo> = None;
     while let Some((_, one)) = &found
         && !wanted.yes
-        && !shown.is_some_and(|shown| is_as_before(&shown, one))
+        && !shown.as_ref().is_some_and(|shown| is_as_before(shown, one))
     {
+        if let Some(shown) = &shown {
+            say(changed(shown, one))?;
+        }
         say(&line(one))?;
         if !is_sure()? {
             session.close().await;
@@ -49,6 +52,15 @@ pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
 fn is_as_before(shown: &ContenderInfo, one: &ContenderInfo) -> bool {
     let granted = &shown.owner.granted;
     shown.holds == one.holds && (granted.is_none() || *granted == one.owner.granted)
+}
+
+/// What has changed about a contender since it was shown.
+fn changed(shown: &ContenderInfo, one: &ContenderInfo) -> &'static str {
+    match (shown.holds, one.holds) {
+        (false, true) => "it holds the lock meanwhile:",
+        (true, false) => "it does not hold the lock any more:",
+        _ => "its process has handed the lock on meanwhile, with the same node:",
+    }
 }
 
 /// The contender with this node, and the queue in which it is.

@@ -142,25 +142,32 @@ async fn exchange(server: &str, request: &str) -> std::io::Result<(String, Strin
 pub(crate) async fn admin(server: &str, command: &str) -> Result<Value, String> {
     let (whose, said) = tokio::join!(ask_admin(server, "configuration"), word(server, "conf"));
     let whose = whose?;
-    if !is_of(&whose, server, said.ok().and_then(|said| identity(&said))) {
-        return Err(format!("the AdminServer on its port {} is not its own", admin_port()));
-    }
+    is_of(&whose, server, said.ok().and_then(|said| identity(&said)))?;
     match command {
         "configuration" => Ok(whose),
         _ => ask_admin(server, command).await,
     }
 }
 
-/// Whether the AdminServer that tells this configuration is that of the server, which may have told its number and port
-/// itself. Otherwise the port tells it at which it is reached, unless that speaks TLS: it is not told then.
-fn is_of(whose: &Value, server: &str, itself: Option<(u64, u64)>) -> bool {
-    let port = whose["client_port"].as_u64();
-    match itself {
-        Some(itself) => whose["server_id"].as_u64().zip(port) == Some(itself),
-        None if over_tls() => true,
-        None => {
-            let reached = server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-            reached.is_some() && reached == port
+/// Fails unless the AdminServer that tells this configuration is that of the server, which may have told its number and
+/// port itself. Otherwise the port tells it at which it is reached, unless that speaks TLS: it is not told then.
+fn is_of(whose: &Value, server: &str, itself: Option<(u64, u64)>) -> Result<(), String> {
+    let (port, at) = (whose["client_port"].as_u64(), admin_port());
+    let reached = server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    match (itself, port) {
+        (Some(itself), Some(port)) if whose["server_id"] == itself.0 && port == itself.1 => Ok(()),
+        (Some(_), Some(_)) => Err(format!("the AdminServer on its port {at} is another server's")),
+        (None, _) if over_tls() => Ok(()),
+        // It tells nothing else while its server has no quorum.
+        (_, None) if whose["error"].is_string() => {
+            Err(format!("an AdminServer answers on its port {at}, whose server has no quorum"))
+        }
+        (None, Some(_)) if reached == port => Ok(()),
+        (_, port) => {
+            let tells = port.map_or("none".to_owned(), |port| port.to_string());
+            Err(format!(
+                "the AdminServer on its port {at} may be another server's, whose client port is {tells}"
+            ))
         }
     }
 }
@@ -372,14 +379,23 @@ mod tests {
         let whose = serde_json::json!({ "server_id": 2, "client_port": 2181 });
         let of = |server: &str, conf: &str| is_of(&whose, server, identity(conf));
         // It tells itself who it is, whatever port leads to it.
-        assert!(of("zk:2182", "clientPort=2181\nserverId=2\n"));
-        assert!(!of("zk:2181", "clientPort=2181\nserverId=1\n"));
+        assert_eq!(of("zk:2182", "clientPort=2181\nserverId=2\n"), Ok(()));
+        let other = "the AdminServer on its port 8080 is another server's";
+        assert_eq!(of("zk:2181", "clientPort=2181\nserverId=1\n").unwrap_err(), other);
         // These belong to no ensemble.
-        assert!(!of("zk:2181", "clientPort=2182\nserverId=2\n"));
+        assert_eq!(of("zk:2181", "clientPort=2182\nserverId=2\n").unwrap_err(), other);
         // It does not tell it.
-        assert!(of("[::1]:2181", "") && !of("[::1]:2182", "") && !of("zk", ""));
+        assert_eq!(of("[::1]:2181", ""), Ok(()));
+        for server in ["[::1]:2182", "zk"] {
+            let may_be = format!("{other}, whose client port is 2181")
+                .replace("is another", "may be another");
+            assert_eq!(of(server, "").unwrap_err(), may_be);
+        }
         let untold = serde_json::json!({ "error": SERVES_NOT_AT_ALL });
-        assert!(!is_of(&untold, "zk:2181", None) && !is_of(&untold, "zk", None));
+        for server in ["zk:2181", "zk"] {
+            let why = is_of(&untold, server, None).unwrap_err();
+            assert_eq!(why, "an AdminServer answers on its port 8080, whose server has no quorum");
+        }
     }
 
     #[test]

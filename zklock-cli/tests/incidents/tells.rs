@@ -114,7 +114,10 @@ fn the_admin_server_of_another_server_says_of_no_holder_that_it_is_gone() {
     let session = &why["holders"][0]["session"];
     assert_eq!((&session["state"], &why["problems"]), (&"unknown".into(), &Value::Array(vec![])));
     let told = session["why"].as_str().unwrap();
-    assert!(told.contains(&format!("the AdminServer on its port {port} is not its own")), "{told}");
+    assert!(
+        told.contains(&format!("the AdminServer on its port {port} is another server")),
+        "{told}"
+    );
     let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
     let says = |code: &str| {
         checks.iter().find(|check| check["code"] == code).unwrap()["says"].as_str().unwrap()
