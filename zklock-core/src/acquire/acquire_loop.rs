@@ -85,6 +85,10 @@ impl Next {
     }
 }
 
+/// Why nobody makes a node for a while.
+const STUCK: &str =
+    "two of its nodes could not be deleted, and it makes no other one for a session timeout";
+
 pub(crate) struct AcquireLoop<'a> {
     pub(crate) target: &'a Target,
     pub(crate) requeue: &'a Requeue,
@@ -109,7 +113,8 @@ impl AcquireLoop<'_> {
             }
             let generation = self.lane_permit.ready().await?;
             if let Some(error) = generation.refuses(self.directory()).and_then(refused) {
-                return Err(error.at(self.directory()));
+                let why = format!("in {}: {STUCK}", self.directory());
+                return Err(error.aside(why));
             }
             self.unused.go_with(&generation);
             let connected = match self.may_send(&generation) {
@@ -130,7 +135,7 @@ impl AcquireLoop<'_> {
             if let Some(turn) = self.turn {
                 match setback {
                     // It keeps its place until it has one on another connection: those behind it come later there, too.
-                    _ if self.lane_permit.leaves() => {
+                    _ if self.lane_permit.leaves() && !self.lane_permit.is_full() => {
                         turn.again(false);
                         turn.comes().await;
                     }
@@ -242,7 +247,7 @@ impl AcquireLoop<'_> {
                 self.see(None);
                 generation.connected().await.then_some(()).ok_or(Setback::Interrupted)
             };
-            Box::pin(waited).await?;
+            Box::pin(self.unless_elsewhere(waited)).await?;
         };
         let (mut limit, mut since) = (self.target.limit(), Since::Now);
         let mut is_first = true;
@@ -326,6 +331,12 @@ impl AcquireLoop<'_> {
     fn next(&self, generation: &Arc<Generation>, looked: &Listed, mine: &Contender) -> Next {
         if !looked.others.is_empty() {
             nested::tell(&*self.target.driver, self.directory(), &looked.others, mine);
+        }
+        // Nobody holds the lock by what it has left, and whoever waits for that should not.
+        for name in self.seen.abandoned_among(&looked.queue) {
+            let path = self.path_of(&name);
+            drop(generation.coordinator().delete(&path));
+            self.passed().add(&path);
         }
         let left = self.passed.get().and_then(|passed| passed.left_of(&looked.queue));
         let queue = left.as_ref().unwrap_or(&looked.queue);

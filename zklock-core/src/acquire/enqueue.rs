@@ -12,6 +12,7 @@ use crate::acquire::send_order::SendTurn;
 use crate::acquire::setback::{Setback, setback};
 use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
+use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::cooldown::server_time::ServerTime;
@@ -56,12 +57,13 @@ impl AcquireLoop<'_> {
             return Err(Setback::Failed(unmarked(&**driver)));
         }
         let runtime = self.lane_permit.lane().runtime();
+        let attempt = runtime.attempt();
         // Not kept while it waits.
         let new = {
             let owner = runtime.owner(self.target.app.as_deref()).linger(self.request.lingers);
             // Where the names of nodes recur, it could not be replaced after a handoff.
             let label = self.request.label.as_deref().filter(|_| driver.proof() == Proof::Name);
-            driver.node(&runtime.attempt(), mode, &owner.label(label))
+            driver.node(&attempt, mode, &owner.label(label))
         };
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
@@ -96,12 +98,19 @@ impl AcquireLoop<'_> {
                 let answered = async {
                     Ok(match in_turn {
                         Some((turn, lost)) => {
-                            Box::pin(or(pending_create, doubting(turn, lost))).await
+                            Box::pin(or(&mut pending_create, doubting(turn, lost))).await
                         }
-                        None => pending_create.await,
+                        None => (&mut pending_create).await,
                     })
                 };
-                self.unless_elsewhere(answered).await?
+                // Where names recur, a node that it may have made cannot be told from another's.
+                let answer =
+                    if recurring { answered.await } else { self.unless_elsewhere(answered).await };
+                if answer.is_err() && !recurring {
+                    let prefix = driver.node(&attempt, mode, &Owner::default()).prefix;
+                    self.seen.abandon(prefix);
+                }
+                answer?
             }
         };
         let is_there = matches!(answer, Ok(_) | Err(RequestError::NodeExists));

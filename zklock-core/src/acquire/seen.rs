@@ -1,7 +1,7 @@
 //! What an attempt to acquire shares with its queue.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_lite::future::or;
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use crate::base::error::LockError;
 use crate::base::error_kind::ErrorKind;
 use crate::base::times;
 use crate::coordinator::request_error::RequestError;
+use crate::layout::contender::Contender;
 use crate::session::generation::Generation;
 
 /// What is known of who is in the way of an attempt, now that ZooKeeper was asked.
@@ -48,6 +49,8 @@ pub struct Seen(Arc<SeenState>);
 #[derive(Debug, Default)]
 struct SeenState {
     obstacle: Mutex<Option<Obstacle>>,
+    /// What the names of the nodes begin with that the attempt may have made over a connection that it has left.
+    abandoned: OnceLock<Mutex<Vec<String>>>,
     news: Notify,
     anew: Notify,
     stop: Notify,
@@ -68,6 +71,25 @@ impl Seen {
         if news {
             self.0.news.notify_one();
         }
+    }
+
+    /// Remembers a node that the attempt may have made and does not want any more.
+    pub fn abandon(&self, prefix: String) {
+        let abandoned = self.0.abandoned.get_or_init(Mutex::default);
+        abandoned.lock().unwrap_or_else(PoisonError::into_inner).push(prefix);
+    }
+
+    /// Those of these contenders whose nodes it has abandoned. No prefix of another's node, which may begin with it, has
+    /// a number of ten digits behind it.
+    pub fn abandoned_among(&self, queue: &[Contender]) -> Vec<String> {
+        let Some(abandoned) = self.0.abandoned.get() else { return Vec::new() };
+        let abandoned = abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_number =
+            |rest: &str| rest.len() == 10 && rest.bytes().all(|digit| digit.is_ascii_digit());
+        let is_one = |name: &&str| {
+            abandoned.iter().any(|prefix| name.strip_prefix(&**prefix).is_some_and(is_number))
+        };
+        queue.iter().map(|one| &*one.name).filter(is_one).map(str::to_owned).collect()
     }
 
     /// Whoever is in the way may have left. It is known again with the next look.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use zklock::layout::{Kazoo, Numbered, OneNode};
+use zklock::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
 use zklock::{AnyLock, Embedded, ErrorKind, LockOptions, Session, SessionState, ZooKeeperSession};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::node::NodeKind;
@@ -119,7 +119,8 @@ async fn whoever_asks_where_nothing_may_be_deleted_is_refused_and_costs_no_sessi
     for _ in 0..8 {
         let refused = ask("a").await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused:#}");
-        assert!(format!("{refused:#}").contains("/zklock/a"), "{refused:#}");
+        let said = format!("{refused:#}");
+        assert!(said.contains("in /zklock/a: two of its nodes could not be deleted"), "{said}");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
@@ -721,29 +722,109 @@ async fn whoever_asks_on_a_connection_that_is_down_goes_to_one_that_is_up() {
     }
 }
 
-/// Its node is there, and in its own way until the connection is back.
+/// Its node is there, by which nobody holds the lock: it is in nobody's way, also not in its own.
 #[tokio::test(start_paused = true)]
-async fn a_node_on_a_connection_that_was_left_is_deleted_when_that_is_back() {
-    for kind in ["mutex", "fair", "write"] {
-        let (store, session, [first, second]) = of_two_connections().await;
-        let faults = store.faults(second);
-        drop(of_kind(&session, kind).acquire().await.unwrap());
-        faults.inject(Fault::cut_after().on(Op::Create).path("/a/"));
-        let (mut asked, lock) = (None, of_kind(&session, kind));
-        let begin = || asked = Some(crate::spawn(async move { lock.acquire().await }));
-        beside_the_first(&store, &session, first, begin).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(
-            contenders(&store, "/zklock/a").await.len(),
-            2,
-            "{kind}: it waits behind itself"
-        );
-        faults.reconnect();
-        let guard = timeout(Duration::from_secs(1), asked.unwrap()).await.expect(kind).unwrap();
-        let node = guard.unwrap();
-        let left = contenders(&store, "/zklock/a").await;
-        assert!(left.len() == 1 && node.node_path().ends_with(&left[0]), "{kind}: {left:?}");
+async fn a_node_on_a_connection_that_was_left_is_in_nobodys_way() {
+    for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
+        for tries in [Some(true), Some(false), None] {
+            let (store, session, [first, second]) = of_two_connections().await;
+            let faults = store.faults(second);
+            drop(of_kind(&session, kind).acquire().await.unwrap());
+            let below = match kind {
+                "permit" => "/a/locks/",
+                "kazoo's permit" => "/a-__lock__/",
+                _ => "/a/",
+            };
+            faults.inject(Fault::cut_after().on(Op::Create).path(below));
+            let (mut asked, mut at) = (None, Instant::now());
+            let begin = || {
+                let lock = of_kind(&session, kind);
+                let task = crate::spawn(async move {
+                    match tries {
+                        Some(true) => lock.try_acquire().await,
+                        Some(false) => lock.acquire_timeout(Duration::from_secs(2)).await,
+                        None => lock.acquire().await,
+                    }
+                });
+                (asked, at) = (Some(task), Instant::now());
+            };
+            beside_the_first(&store, &session, first, begin).await;
+            let guard = asked.unwrap().await.unwrap().expect(kind);
+            assert!(at.elapsed() < Duration::from_millis(1_100), "{kind}: {:?}", at.elapsed());
+            // Another process that comes now waits for this one only.
+            let other = of_kind(&on(&store), kind);
+            let waiting = crate::spawn(async move { other.acquire().await.map(drop) });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(guard.is_valid() && !waiting.is_finished(), "{kind}");
+            guard.release().await.unwrap();
+            timeout(Duration::from_millis(100), waiting).await.expect(kind).unwrap().unwrap();
+            faults.reconnect();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let left = contenders(&store, "/zklock/a").await;
+            assert!(
+                left.iter().all(|name| ["locks", "leases"].contains(&&**name)),
+                "{kind}: {left:?}"
+            );
+        }
     }
+}
+
+/// Where names recur, the node that it may have made cannot be told from another's, and none is deleted. The second one
+/// waits until the first one's creation is answered.
+#[tokio::test(start_paused = true)]
+async fn whoever_may_have_made_a_node_without_a_name_of_its_own_stays_with_its_connection() {
+    let options = LockOptions::new().fair(true);
+    let locks: [&dyn Fn(&Session) -> AnyLock; 3] = [
+        &|session| {
+            let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
+            mutex.with_options(options).into()
+        },
+        &|session| {
+            let lock = session.rw_lock("a").unwrap().with_driver(HostNodes::of("h"));
+            AnyLock::Write(lock.with_options(options))
+        },
+        &|session| {
+            let lock = session.rw_lock("a").unwrap().with_driver(ReadWriteNodes);
+            AnyLock::Write(lock.with_options(options))
+        },
+    ];
+    for fair in locks {
+        let (store, session, [first, second]) = of_two_connections().await;
+        let held = fair(&on(&store)).acquire().await.unwrap();
+        let faults = store.faults(second);
+        faults.delay_replies(Duration::from_millis(5));
+        faults.inject(Fault::cut_after().on(Op::Create).path("/a/").skip(1));
+        let mut asked = Vec::new();
+        let begin = || {
+            asked.extend((0..2).map(|_| {
+                let lock = fair(&session);
+                crate::spawn(async move { lock.acquire().await.map(drop) })
+            }));
+        };
+        beside_the_first(&store, &session, first, begin).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(session.state(), SessionState::Suspended, "{}", held.node_path());
+        assert!(held.is_valid() && contenders(&store, "/zklock/a").await.len() == 3);
+        faults.reconnect();
+        held.release().await.unwrap();
+        for asked in asked {
+            timeout(Duration::from_secs(1), asked).await.unwrap().unwrap().unwrap();
+        }
+    }
+}
+
+/// Where all have one node, it cannot be told from another's: there is none of the caller's while somebody else has it.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_single_node_leaves_a_connection_that_is_down() {
+    let (store, session, [first, second]) = of_two_connections().await;
+    let lock = |session: &Session| session.mutex("a").unwrap().with_driver(OneNode);
+    let held = lock(&on(&store)).acquire().await.unwrap();
+    let (mut asked, waits) = (None, lock(&session));
+    let begin = || asked = Some(crate::spawn(async move { waits.acquire().await.map(drop) }));
+    beside_the_first(&store, &session, first, begin).await;
+    store.faults(second).disconnect();
+    held.release().await.unwrap();
+    timeout(Duration::from_millis(1_100), asked.unwrap()).await.unwrap().unwrap().unwrap();
 }
 
 /// Its place is ahead of the other's.

@@ -183,6 +183,8 @@ impl<E: Engine> Queue<E> {
                 }
                 // The other one has lost its session meanwhile, has none yet, or may be full as well.
                 if refusals > 1 || is_same {
+                    // Those behind it find out as well, and are behind it all the same.
+                    drop(turn.take());
                     self.session().clock().sleep(times::ELSEWHERE).await;
                 }
                 (place, turn) = others.unzip();
