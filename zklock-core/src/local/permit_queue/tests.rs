@@ -1,10 +1,10 @@
 use std::cell::Cell;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_lite::future::poll_once;
 
 use crate::base::options::LockOptions;
+use crate::base::times;
 use crate::coordinator::connector::Connector as _;
 use crate::coordinator::memory::Embedded;
 use crate::session::handle::Session;
@@ -45,11 +45,11 @@ async fn of_permits_of_which_one_is_lost_no_part_makes_the_rest_valid_again() {
         let session = Session::embedded_builder(&store).open().unwrap();
         let three = session.semaphore("a", 3).unwrap().acquire_many(3).await.unwrap();
         let (grant, view) = (&three.grant, three.view());
-        let raw = store.connector(Duration::from_secs(60)).connect().await.unwrap();
+        let raw = store.connector(times::SESSION_TIMEOUT).connect().await.unwrap();
         let last = grant.leases().last().unwrap().clone();
         raw.delete(last.path()).await.unwrap();
         while last.is_valid() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(times::SHORTEST_TRY).await;
         }
         assert!(!was_asked || !view.is_valid());
         assert!(grant.split(1).is_none(), "asked before: {was_asked}");
