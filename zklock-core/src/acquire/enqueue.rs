@@ -103,10 +103,12 @@ impl AcquireLoop<'_> {
                         None => (&mut pending_create).await,
                     })
                 };
-                // Where names recur, a node that it may have made cannot be told from another's.
+                // Where names recur, a node that it may have made cannot be told from another's. Of those that keep an
+                // order, each would be in the way of those before it: they do not know what it has left.
+                let stays = recurring || self.turn.is_some();
                 let answer =
-                    if recurring { answered.await } else { self.unless_elsewhere(answered).await };
-                if answer.is_err() && !recurring {
+                    if stays { answered.await } else { self.unless_elsewhere(answered).await };
+                if answer.is_err() {
                     let prefix = driver.node(&attempt, mode, &Owner::default()).prefix;
                     self.seen.abandon(prefix);
                 }

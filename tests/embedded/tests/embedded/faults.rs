@@ -693,7 +693,7 @@ async fn of_two_connections() -> (Embedded, Session, [i64; 2]) {
 /// It does not come back for as long as the client tries: nobody holds the lock, and the other connection is up.
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_on_a_connection_that_is_down_goes_to_one_that_is_up() {
-    for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
+    for kind in ["mutex", "write", "permit", "kazoo's permit"] {
         let (store, session, [first, second]) = of_two_connections().await;
         let faults = store.faults(second);
         faults.inject(Fault::cut_before().on(Op::Create).path("/a"));
@@ -725,7 +725,7 @@ async fn whoever_asks_on_a_connection_that_is_down_goes_to_one_that_is_up() {
 /// Its node is there, by which nobody holds the lock: it is in nobody's way, also not in its own.
 #[tokio::test(start_paused = true)]
 async fn a_node_on_a_connection_that_was_left_is_in_nobodys_way() {
-    for kind in ["mutex", "fair", "write", "permit", "kazoo's permit"] {
+    for kind in ["mutex", "write", "permit", "kazoo's permit"] {
         for tries in [Some(true), Some(false), None] {
             let (store, session, [first, second]) = of_two_connections().await;
             let faults = store.faults(second);
@@ -769,12 +769,13 @@ async fn a_node_on_a_connection_that_was_left_is_in_nobodys_way() {
     }
 }
 
-/// Where names recur, the node that it may have made cannot be told from another's, and none is deleted. The second one
-/// waits until the first one's creation is answered.
+/// Where names recur, the node that it may have made cannot be told from another's, and none is deleted. Of an order,
+/// each would be in the way of those before it.
 #[tokio::test(start_paused = true)]
-async fn whoever_may_have_made_a_node_without_a_name_of_its_own_stays_with_its_connection() {
+async fn whoever_may_have_made_a_node_that_others_cannot_know_stays_with_its_connection() {
     let options = LockOptions::new().fair(true);
-    let locks: [&dyn Fn(&Session) -> AnyLock; 3] = [
+    let locks: [&dyn Fn(&Session) -> AnyLock; 4] = [
+        &|session| session.mutex("a").unwrap().with_options(options).into(),
         &|session| {
             let mutex = session.mutex("a").unwrap().with_driver(Numbered::dlock());
             mutex.with_options(options).into()
@@ -813,6 +814,29 @@ async fn whoever_may_have_made_a_node_without_a_name_of_its_own_stays_with_its_c
     }
 }
 
+/// Its node and the next one's may be there, and nobody holds the lock.
+#[tokio::test(start_paused = true)]
+async fn whoever_tries_in_an_order_is_not_told_that_the_lock_is_busy_with_those_who_came_later() {
+    let (store, session, [first, second]) = of_two_connections().await;
+    of_kind(&session, "fair").acquire().await.unwrap().release().await.unwrap();
+    let faults = store.faults(second);
+    faults.delay_replies(Duration::from_millis(5));
+    let [tries, waits] = [(); 2].map(|()| of_kind(&session, "fair"));
+    let mut tried = None;
+    let begin = || {
+        tried = Some(crate::spawn(async move { tries.try_acquire().await.map(drop) }));
+        crate::spawn(async move { waits.acquire().await.map(drop) });
+        crate::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            faults.disconnect();
+        });
+    };
+    beside_the_first(&store, &session, first, begin).await;
+    let error = tried.unwrap().await.unwrap().unwrap_err();
+    assert!(error.is_unavailable(), "{error:#}");
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "both have been made");
+}
+
 /// Where all have one node, it cannot be told from another's: there is none of the caller's while somebody else has it.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_single_node_leaves_a_connection_that_is_down() {
@@ -844,41 +868,6 @@ async fn whoever_has_a_node_on_a_connection_that_is_down_keeps_its_place() {
     held.release().await.unwrap();
     let guard = timeout(Duration::from_secs(1), asked.unwrap()).await.unwrap().unwrap().unwrap();
     assert!(before.iter().any(|name| guard.node_path().ends_with(name.as_str())), "{before:?}");
-}
-
-/// The first of them has sent its request, and the others wait for the answer.
-#[tokio::test(start_paused = true)]
-async fn all_who_ask_on_a_connection_that_is_down_leave_it_in_their_order() {
-    let (store, session, [first, second]) = of_two_connections().await;
-    let granted = Arc::new(Mutex::new(Vec::new()));
-    let ask = |number: u32| {
-        let (lock, granted) = (of_kind(&session, "fair"), granted.clone());
-        crate::spawn(async move {
-            let guard = lock.acquire().await.unwrap();
-            granted.lock().unwrap().push(number);
-            guard.release().await.unwrap();
-        })
-    };
-    // No answer is there yet when the connection breaks.
-    store.answer_late(7, Duration::from_millis(200));
-    let (faults, mut waiting) = (store.faults(second), Vec::new());
-    let begin = || {
-        waiting.extend((0..30).map(ask));
-        crate::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            faults.disconnect();
-        });
-    };
-    beside_the_first(&store, &session, first, begin).await;
-    store.answer_late(7, Duration::ZERO);
-    assert_eq!((granted.lock().unwrap().len(), session.state()), (0, SessionState::Suspended));
-    let all = async {
-        for waiting in waiting {
-            waiting.await.unwrap();
-        }
-    };
-    timeout(Duration::from_millis(1_100), all).await.expect("they wait one after the other");
-    assert_eq!(*granted.lock().unwrap(), Vec::from_iter(0..30));
 }
 
 /// They have taken their turns on the first one. One after the other they would wait for a second each.

@@ -37,7 +37,14 @@ impl Queue<Permits> {
         fetch: &Fetch<PermitRequest>,
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
-        or(self.limit().known(lane_permit), async { Err(lane_permit.elsewhere().await) }).await?;
+        let known =
+            or(self.limit().known(lane_permit), async { Err(lane_permit.elsewhere().await) });
+        let known = known.await;
+        // They leave in their order.
+        if let (true, Some(turn)) = (lane_permit.leaves(), turn) {
+            turn.comes().await;
+        }
+        known?;
         let Targets { locks, counts_first, .. } = &self.engine().targets;
         let requeue = &fetch.wants.requeue;
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);
