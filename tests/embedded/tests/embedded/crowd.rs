@@ -200,6 +200,13 @@ async fn queued(raw: &dyn Coordinator, count: usize) -> Vec<String> {
     nodes
 }
 
+/// The node that is in the queue beside these.
+async fn beside(store: &Embedded, nodes: &[String]) -> String {
+    let paths = contenders(store, "/zklock/a").await.into_iter();
+    let mut paths = paths.map(|name| format!("/zklock/a/{name}"));
+    paths.find(|path| !nodes.contains(path)).unwrap()
+}
+
 /// Each process that waits looks again after a session timeout, and where all of them list a long queue, they read the
 /// square of their number.
 #[tokio::test(start_paused = true)]
@@ -218,10 +225,10 @@ async fn time_and_reconnects_make_nobody_list_a_long_queue() {
         faults.disconnect();
         faults.reconnect();
         tokio::time::sleep(20 * ANSWER).await;
-        let asked = store.recorded();
-        let lists_of_all = asked.iter().filter(|one| one.op == Op::Children).count();
+        let lists_of_all = lists(&store);
         assert!(if is_listed { lists_of_all >= 5 } else { lists_of_all == 0 }, "{lists_of_all}");
         // It goes on looking at what it waits for: the one before the last.
+        let asked = store.recorded();
         let reads = asked.iter().filter(|one| one.path == nodes[count - 2]).count();
         assert!((4..=20).contains(&reads), "{reads}");
         store.record();
@@ -249,13 +256,12 @@ async fn who_waits_far_behind_notices_what_no_watch_tells() {
     raw.delete(&nodes[0]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert_eq!(lists(&store), 1);
-    let own = contenders(&store, "/zklock/a").await.into_iter();
-    let own = own.map(|name| format!("/zklock/a/{name}")).find(|path| !nodes.contains(path));
-    raw.delete(&own.clone().unwrap()).await.unwrap();
+    let own = beside(&store, &nodes).await;
+    raw.delete(&own).await.unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     let now = contenders(&store, "/zklock/a").await;
     assert_eq!(now.len(), 60, "it queued up again");
-    assert!(!now.iter().any(|name| own.as_ref().unwrap().ends_with(name)));
+    assert!(!now.iter().any(|name| own.ends_with(name)));
     waiting.abort();
 }
 
@@ -268,10 +274,9 @@ async fn who_waits_far_behind_need_not_read_the_head_or_its_own_node() {
     let lock = session.rw_lock("a").unwrap();
     let waiting = crate::spawn(async move { lock.write().await });
     tokio::time::sleep(20 * ANSWER).await;
-    let own = contenders(&store, "/zklock/a").await.into_iter();
-    let own = own.map(|name| format!("/zklock/a/{name}")).find(|path| !nodes.contains(path));
+    let own = beside(&store, &nodes).await;
     let faults = store.faults(session.zookeeper_session().unwrap().id);
-    for path in [&nodes[0], &own.unwrap()] {
+    for path in [&nodes[0], &own] {
         let refused = Fault::refuse(RequestError::NoAuth).on(Op::Get).path(path);
         faults.inject(refused.times(u64::MAX));
     }

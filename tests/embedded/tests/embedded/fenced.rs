@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zklock::{Embedded, ErrorKind, GuardView, LockOptions, Session};
+use zklock::{Embedded, ErrorKind, GuardView, LockOptions, MutexGuard, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{client, on, prompt, store};
@@ -56,20 +56,37 @@ async fn a_view_of_a_guard_that_was_released_says_so() {
     assert!(late.is_lost() && late.to_string().contains("its ZooKeeper session ended"), "{late}");
 }
 
+/// A guard that has written once, and the next one: it is waited for already, or asked for when it is awaited.
+async fn held_before_another(
+    session: &Session,
+    linger: Duration,
+    is_awaited: bool,
+) -> (MutexGuard, impl Future<Output = MutexGuard>) {
+    let options = LockOptions::new().linger(linger);
+    let lock = session.mutex("a").unwrap().with_options(options);
+    let guard = lock.acquire().await.unwrap();
+    guard.fenced().create("/state", b"1").await.unwrap();
+    let waiting = is_awaited.then(|| {
+        let lock = lock.clone();
+        crate::spawn(async move { lock.acquire().await })
+    });
+    sleep(TICK).await;
+    let next = async move {
+        let next = match waiting {
+            Some(waiting) => waiting.await.unwrap(),
+            None => lock.acquire().await,
+        };
+        next.unwrap()
+    };
+    (guard, next)
+}
+
 /// In the same process the node would pass to the next one, or stay for it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_nobody_waits_for_is_not_applied_while_the_next_caller_holds() {
     for (linger, is_awaited) in [(10 * T, false), (Duration::ZERO, true)] {
         let (store, session) = store();
-        let options = LockOptions::new().linger(linger);
-        let lock = session.mutex("a").unwrap().with_options(options);
-        let guard = lock.acquire().await.unwrap();
-        guard.fenced().create("/state", b"1").await.unwrap();
-        let waiting = is_awaited.then(|| {
-            let lock = lock.clone();
-            crate::spawn(async move { lock.acquire().await })
-        });
-        sleep(TICK).await;
+        let (guard, next) = held_before_another(&session, linger, is_awaited).await;
         let faults = store.faults(session.zookeeper_session().unwrap().id);
         faults.hold_requests();
         let fenced = guard.fenced();
@@ -77,13 +94,7 @@ async fn a_write_that_nobody_waits_for_is_not_applied_while_the_next_caller_hold
         write.await.unwrap_err();
         drop(guard);
         let raw = client(&store).await;
-        let next = async {
-            let next = match waiting {
-                Some(waiting) => waiting.await.unwrap(),
-                None => lock.acquire().await,
-            };
-            (next.unwrap(), raw.get("/state").await.unwrap().0)
-        };
+        let next = async { (next.await, raw.get("/state").await.unwrap().0) };
         let released = async {
             sleep(10 * TICK).await;
             faults.release();
@@ -107,23 +118,11 @@ async fn a_node_is_not_handed_on_after_a_write_that_failed_and_may_be_applied() 
     for fault in doubts() {
         for (linger, is_awaited) in [(10 * T, false), (Duration::ZERO, true)] {
             let (store, session) = prompt();
-            let options = LockOptions::new().linger(linger);
-            let lock = session.mutex("a").unwrap().with_options(options);
-            let guard = lock.acquire().await.unwrap();
-            guard.fenced().create("/state", b"1").await.unwrap();
-            let waiting = is_awaited.then(|| {
-                let lock = lock.clone();
-                crate::spawn(async move { lock.acquire().await })
-            });
-            sleep(TICK).await;
+            let (guard, next) = held_before_another(&session, linger, is_awaited).await;
             let in_doubt = write_in_doubt(&store, &session, &guard, fault.clone()).await;
             let path = guard.node_path().to_owned();
             drop(guard);
-            let next = match waiting {
-                Some(waiting) => waiting.await.unwrap(),
-                None => lock.acquire().await,
-            };
-            let is_handed_on = next.unwrap().node_path() == path;
+            let is_handed_on = next.await.node_path() == path;
             assert_eq!(is_handed_on, !in_doubt, "{fault:?}, linger: {linger:?}");
         }
     }
