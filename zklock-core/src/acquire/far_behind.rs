@@ -27,11 +27,12 @@ impl AcquireLoop<'_> {
     /// Whether this queue is so long that it is not listed because time has passed. Those of one process that wait
     /// with nodes of their own share their lists.
     pub(crate) fn is_long(&self, looked: &Listed) -> bool {
-        let driver = &self.target.driver;
-        let are_names_unique =
-            driver.proof() == Proof::Name && driver.kind() == NodeKind::EphemeralSequential;
-        let names = looked.queue.len() + looked.others.len();
-        names >= LONG && are_names_unique && !self.request.has_many_nodes
+        let (driver, names) = (&self.target.driver, looked.queue.len() + looked.others.len());
+        // The number first, which most queues do not reach: every acquire looks.
+        names >= LONG
+            && !self.request.has_many_nodes
+            && driver.proof() == Proof::Name
+            && driver.kind() == NodeKind::EphemeralSequential
     }
 
     /// Waits as [`stand_behind`](AcquireLoop::stand_behind) does, and goes on where nothing has changed.
